@@ -193,6 +193,11 @@ def mebibytes(size: float) -> str:
     return f"{size / 2**20:.1f} MiB"
 
 
+def transferred(name: str, there: float, size: float | None) -> str:
+    """How much of a file is there, as a line."""
+    return f"    {name} {mebibytes(there)}" + (f" of {mebibytes(size)}" if size is not None else "")
+
+
 def warn(text: str) -> None:
     """Print a warning to standard error, unless quiet."""
     if not settings().is_quiet:

@@ -74,11 +74,10 @@ class Progress:
                     self._display.count(task, now, size, came=not is_first)
                 if self._is_quiet or was_whole:
                     return
-                share = f" of {frame.mebibytes(size)}" if size is not None else ""
                 if _is_whole(there, size):
-                    self._say(f"    {name} {frame.mebibytes(now)}{share}")
+                    self._say(frame.transferred(name, now, size))
                 elif is_first and now:
-                    self._say(f"    {name} {frame.mebibytes(now)}{share}: continues from there")
+                    self._say(f"{frame.transferred(name, now, size)}: continues from there")
                 self._look()
 
         return count

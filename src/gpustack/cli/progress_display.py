@@ -47,12 +47,11 @@ class _Transferred(ProgressColumn):
     max_refresh = None
 
     def render(self, task: Task) -> Text:
-        share = f" of {frame.mebibytes(task.total)}" if task.total is not None else ""
         pace = ""
         if task.fields["paced"] and task.speed:
             left = f", {_clock(task.time_remaining)} left" if task.time_remaining is not None else ""
             pace = f", {frame.mebibytes(task.speed)}/s{left}"
-        return Text(f"    {task.description} {frame.mebibytes(task.completed)}{share}{pace}")
+        return Text(frame.transferred(task.description, task.completed, task.total) + pace)
 
 
 class Display:

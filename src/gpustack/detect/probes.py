@@ -8,6 +8,10 @@ TEXT_LIMIT = 1 << 20
 LOG_LIMIT = 256 << 10
 """The part of a log that is read, in bytes from its end."""
 
+DOCKER = "/etc/docker/daemon.json"
+TOOLKIT = "/etc/nvidia-container-runtime/config.toml"
+"""The configuration of the container toolkit."""
+
 TEXTS = (
     "/etc/os-release", "/usr/lib/os-release", "/etc/dgx-release", "/etc/armbian-release", "/etc/rpi-issue",
     "/etc/nv_tegra_release", "/etc/redhat-release", "/etc/debian_version",
@@ -17,7 +21,7 @@ TEXTS = (
     "/var/lib/dpkg/arch", "/etc/apt/sources.list", "/etc/apt/preferences", "/etc/dnf/plugins/versionlock.list",
     "/etc/yum/pluginconf.d/versionlock.list", "/etc/dnf/versionlock.toml", "/etc/zypp/locks", "/etc/ld.so.conf",
     "/etc/environment", "/run/reboot-required", "/run/reboot-required.pkgs", "/var/run/reboot-required",
-    "/var/run/reboot-required.pkgs", "/etc/nvidia-container-runtime/config.toml", "/opt/tritonserver/TRITON_VERSION",
+    "/var/run/reboot-required.pkgs", TOOLKIT, "/opt/tritonserver/TRITON_VERSION",
     "/sys/module/nvidia_drm/parameters/modeset", "/sys/module/nvidia_drm/parameters/fbdev",
     "/sys/module/nvidia_uvm/parameters/uvm_disable_hmm",
     "/etc/default/grub", "/etc/apt/apt.conf.d/50unattended-upgrades", "/boot/grub2/grubenv", "/boot/grub/grubenv",
@@ -209,8 +213,6 @@ SIGNING_KEYS = (
 BUILD_LOGS = (
     "/var/lib/dkms/nvidia*/*/build/make.log", "/var/cache/akmods/nvidia*/*.failed.log", "/var/log/nvidia-installer.log",
 )  # fmt: skip
-
-DOCKER = "/etc/docker/daemon.json"
 
 SETUP_MARKS = (
     "/etc/systemd/system/*/nvidia-powerd.service", "/etc/systemd/system/nvidia-powerd.service",

@@ -45,6 +45,11 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     products: Products
 
     @property
+    def driver_is_loaded(self) -> bool:
+        """Whether the driver's module is in the running kernel."""
+        return self.module is not None and self.module.loaded
+
+    @property
     def library_version(self) -> str | None:
         """The version of the libcuda that programs load."""
         found = libraries.driver_library(self.copies)

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from gpustack.detect import desktop
 from gpustack.detect.evidence import CommandOutput
+from gpustack.detect.probes import DOCKER, TOOLKIT
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 from gpustack.patterns import later
 from gpustack.system.run import Runner
@@ -69,7 +70,6 @@ JOURNAL_OPTIONS = ("--boot", "--no-pager", "--quiet", "--output=short-iso", f"--
 LIMIT, MANY = 512 << 10, 64 << 10
 """So much of a log's end is read, in bytes: of one file, and of each where there are many."""
 
-DOCKER, TOOLKIT = "/etc/docker/daemon.json", "/etc/nvidia-container-runtime/config.toml"
 NAMED = 100
 """So many files that lines name are searched in the tree."""
 

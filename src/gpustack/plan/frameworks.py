@@ -62,8 +62,8 @@ def _words(ctx: Context, builds: list[Build]) -> list[str]:
 
 def _exact(name: str, pin: str) -> str:
     """The version of a pin; of a toolkit's window ("<14,>=13.2.86") the oldest, which is of the same release."""
-    match = re.fullmatch(r"==(.+)|<\d+,>=([\d.]+)" if name in LIBRARIES else r"==((.+))", pin)
-    return (match[1] or match[2]) if match is not None else ""
+    match = re.fullmatch(r"==(.+)|<\d+,>=([\d.]+)" if name in LIBRARIES else r"==(.+)", pin)
+    return match[match.lastindex or 0] if match is not None else ""
 
 
 def _files(ctx: Context, word: str) -> list[WheelFile]:

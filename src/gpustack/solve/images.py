@@ -45,7 +45,7 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
     more = _demands_of(question, name, image)
     if image.basis:
         more += guessed_findings(question, name, image, answer)
-        found += Findings(warnings=(f"image {name}: the facts do not have this tag; {image.basis}",))
+        found += _says_basis(name, image)
     elif answer.runs == "needs forward compatibility" and image.repository == PYTORCH:
         reason = f"image {name}: it is unknown whether cuda-compat is in it; save the image, and check the file"
         more += Findings(unknown=(Unknown(reason=reason, sources=_sources(question, image)),))
@@ -74,14 +74,18 @@ def _by_major(question: Question, name: str, parts: Name) -> tuple[Findings, Ima
         )  # fmt: skip
         found, answer = judge_image(question, name, image, release)
         found += guessed_findings(question, name, image, answer)
-        found += Findings(warnings=(f"image {name}: the facts do not have this tag; {image.basis}",))
-        answers.append((found, answer))
+        answers.append((found + _says_basis(name, image), answer))
     if all(found.conflicts for found, _ in answers):
         found, answer = answers[0]
         return found, replace(answer, runs="does not run")
     if any(found.conflicts or found.unknown for found, _ in answers):
         return None
     return answers[-1]
+
+
+def _says_basis(name: str, image: Image) -> Findings:
+    """That the image is judged by its name, and by what in it."""
+    return Findings(warnings=(f"image {name}: the facts do not have this tag; {image.basis}",))
 
 
 def _unknown(name: str, why: str, sources: tuple[str, ...] = ()) -> tuple[Findings, ImageAnswer]:

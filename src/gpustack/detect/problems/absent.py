@@ -55,7 +55,7 @@ def no_module(scene: Scene) -> Iterator[Finding]:
         or scene.environment not in _MACHINES
         or images.image_name(scene)
         or kernel not in scene.evidence.listings.get("/lib/modules", ())
-        or (scene.module is not None and scene.module.loaded)
+        or scene.driver_is_loaded
         or kernels.wants_module(scene)
         or kernels.has_module(scene, kernel)
         or any(scene.evidence.has(path) for path in _ELSEWHERE[:4])

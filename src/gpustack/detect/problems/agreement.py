@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
-from gpustack.detect.probes import DOCKER
-from gpustack.detect.problems.engines import CONFIG
+from gpustack.detect.probes import DOCKER, TOOLKIT
+from gpustack.detect.problems.engines import docker_config
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
@@ -28,7 +26,7 @@ def runtime_file(scene: Scene) -> Iterator[Finding]:
     for path, text in sorted(scene.evidence.files.items()):
         if "/containerd" not in path and "/crio" not in path and path != DOCKER:
             continue
-        named = _BINARY.findall(text) if path != DOCKER else _paths(_docker(scene))
+        named = _BINARY.findall(text) if path != DOCKER else _paths(docker_config(scene))
         gone = next((one for one in named if "nvidia" in one and _state(scene, one) == "absent"), None)
         if gone is not None and scene.environment in {"bare-metal", "vm"}:
             yield Finding(
@@ -46,7 +44,7 @@ def runtime_file(scene: Scene) -> Iterator[Finding]:
 @detects("detect-default-runtime")
 def default_runtime(scene: Scene) -> Iterator[Finding]:
     """A default runtime of Docker's or containerd's that no runtime of the same configuration has as its name."""
-    config = _docker(scene)
+    config = docker_config(scene)
     name, runtimes = config.get("default-runtime"), config.get("runtimes")
     known = runtimes if isinstance(runtimes, dict) else {}
     if isinstance(name, str) and "nvidia" in name and name not in known:
@@ -62,13 +60,13 @@ def default_runtime(scene: Scene) -> Iterator[Finding]:
 @detects("detect-swarm-resource")
 def swarm_resource(scene: Scene) -> Iterator[Finding]:
     """Resources of a swarm's node of another name than the variable that the toolkit looks at."""
-    offered = _docker(scene).get("node-generic-resources")
+    offered = docker_config(scene).get("node-generic-resources")
     names = (
         {one.partition("=")[0].upper() for one in offered if isinstance(one, str)}
         if isinstance(offered, list)
         else set()
     )
-    config = scene.evidence.text(CONFIG)
+    config = scene.evidence.text(TOOLKIT)
     if not names or config is None:
         return
     found = _SWARM.search(config)
@@ -78,7 +76,7 @@ def swarm_resource(scene: Scene) -> Iterator[Finding]:
         kind = min(wanted)
         yield Finding(
             message=f"{DOCKER} offers {', '.join(sorted(names))} in node-generic-resources, for which Docker sets "
-            f"{kind}, and {CONFIG} has {f'swarm-resource = {found[1]!r}' if found else 'no swarm-resource'}: tasks of "
+            f"{kind}, and {TOOLKIT} has {f'swarm-resource = {found[1]!r}' if found else 'no swarm-resource'}: tasks of "
             "a swarm get all GPUs, or none",
             fix=f'set swarm-resource = "{kind}" there, then `sudo systemctl restart docker`',
             severity="info",
@@ -124,12 +122,6 @@ def _numbers(path: str) -> list[int]:
     for first, last, single in _RANGE.findall(path.removeprefix("/dev/nvidia")):
         found += range(int(first), min(int(last), int(first) + 64) + 1) if first else [int(single)]
     return found
-
-
-def _docker(scene: Scene) -> dict[str, Any]:
-    """Docker's configuration, what concerns GPUs; that it is no JSON another finding says."""
-    text = scene.evidence.text(DOCKER)
-    return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
 
 
 def _paths(config: dict[str, Any]) -> list[str]:

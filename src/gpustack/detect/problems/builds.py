@@ -100,7 +100,7 @@ def failed(scene: Scene) -> Iterator[Finding]:
 def _built_since(scene: Scene, log: BuildLog) -> bool:
     """Whether a module of that kernel is there after all, or the kernel is gone."""
     kernels = scene.evidence.listings.get("/lib/modules", ())
-    if log.path == INSTALLER and scene.module is not None and scene.module.loaded:
+    if log.path == INSTALLER and scene.driver_is_loaded:
         return True
     gone = bool(log.kernel and kernels) and log.kernel not in kernels
     head = f"/lib/modules/{log.kernel}/"

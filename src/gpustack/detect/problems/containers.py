@@ -21,8 +21,7 @@ _CDI_FORMAT = later(r"\bcdiVersion\"?:[ \t]*\"?'?(\d+\.\d+)")
 @detects("detect-container-libraries")
 def not_injected(scene: Scene) -> Iterator[Finding]:
     """A container that sees the GPU's module but not the driver's libraries."""
-    loaded = scene.module is not None and scene.module.loaded
-    if scene.environment != "container" or not (loaded or (scene.gpus and scene.evidence.live)):
+    if scene.environment != "container" or not (scene.driver_is_loaded or (scene.gpus and scene.evidence.live)):
         return
     names = {name for folder in scene.evidence.listings.values() for name in folder}
     asked = scene.evidence.environ.get("NVIDIA_DRIVER_CAPABILITIES") or _process_value(

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gpustack.detect.probes import DOCKER
+from gpustack.detect.probes import DOCKER, TOOLKIT
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
@@ -17,7 +17,6 @@ from gpustack.versions import is_within
 _DOCKER = r"docker-ce|docker\.io|docker-engine|moby-engine|docker|podman-docker"
 _PODMAN = r"podman"
 _TOOLKIT = r"nvidia-container-toolkit|nvidia-docker2|nvidia-container-runtime"
-CONFIG = "/etc/nvidia-container-runtime/config.toml"
 _CONTAINERD = ("/etc/containerd/config.toml", "/var/lib/rancher/k3s/agent/etc/containerd/config.toml")
 _NO_CGROUPS = r"(?m)^[ \t]*no-cgroups[ \t]*=[ \t]*true"
 _CDI_MODE = r'(?m)^[ \t]*mode[ \t]*=[ \t]*"cdi"'
@@ -37,8 +36,12 @@ ROOTS = {
 
 def _is_host(scene: Scene) -> bool:
     """Whether engines of this system would start containers with its GPUs."""
-    loaded = scene.module is not None and scene.module.loaded
-    return scene.environment in {"bare-metal", "vm"} and loaded
+    return scene.environment in {"bare-metal", "vm"} and scene.driver_is_loaded
+
+
+def docker_config(scene: Scene) -> dict[str, Any]:
+    """Docker's configuration, what concerns GPUs; that it is no JSON `docker_runtime` says."""
+    return msgspec.json.decode(scene.evidence.text(DOCKER) or "{}", type=dict[str, Any])
 
 
 def _has_toolkit(scene: Scene) -> bool:
@@ -88,7 +91,7 @@ def docker_runtime(scene: Scene) -> Iterator[Finding]:
         )
         return
     text = scene.evidence.text(DOCKER)
-    config = msgspec.json.decode(text or "{}", type=dict[str, Any])
+    config = docker_config(scene)
     runtimes = config.get("runtimes")
     cdi = isinstance(config.get("features"), dict) and config["features"].get("cdi")
     if not cdi and not (isinstance(runtimes, dict) and any("nvidia" in name for name in runtimes)):
@@ -158,9 +161,9 @@ def no_specification(scene: Scene) -> Iterator[Finding]:
 def no_cgroups(scene: Scene) -> Iterator[Finding]:
     """The setting for rootless containers, which keeps containers of root from the devices."""
     rooted = scene.installed(f"{_DOCKER}|containerd.*") or "/snap/bin/docker" in scene.evidence.marks
-    if _is_host(scene) and rooted and re.search(_NO_CGROUPS, scene.evidence.text(CONFIG) or ""):
+    if _is_host(scene) and rooted and re.search(_NO_CGROUPS, scene.evidence.text(TOOLKIT) or ""):
         yield Finding(
-            message=f"{CONFIG} has no-cgroups = true, which is for rootless containers only: containers that root's "
+            message=f"{TOOLKIT} has no-cgroups = true, which is for rootless containers only: containers that root's "
             "engine starts are kept from the devices (Failed to initialize NVML: Unknown Error)",
             fix="`sudo nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false`, then "
             "`sudo systemctl restart docker`; rootless containers use CDI in its place: "
@@ -172,10 +175,10 @@ def no_cgroups(scene: Scene) -> Iterator[Finding]:
 @detects("detect-cdi-mode")
 def cdi_mode(scene: Scene) -> Iterator[Finding]:
     """The runtime in CDI mode, in which the hook that Docker's option --gpus calls refuses to work."""
-    if _is_host(scene) and scene.installed(_DOCKER) and re.search(_CDI_MODE, scene.evidence.text(CONFIG) or ""):
+    if _is_host(scene) and scene.installed(_DOCKER) and re.search(_CDI_MODE, scene.evidence.text(TOOLKIT) or ""):
         yield Finding(
-            message=f'{CONFIG} has mode = "cdi": `docker run --gpus` fails (invoking the NVIDIA Container Runtime Hook '
-            "directly is not supported)",
+            message=f'{TOOLKIT} has mode = "cdi": `docker run --gpus` fails (invoking the NVIDIA Container Runtime '
+            "Hook directly is not supported)",
             fix="start containers with `--runtime=nvidia`, or "
             "`sudo nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto`",
             severity="info",

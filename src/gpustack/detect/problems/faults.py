@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpustack.detect.bus import ABOVE
 from gpustack.detect.parse.pci import BASE
 from gpustack.detect.problems.builds import OWN_HEADER
-from gpustack.detect.problems.phrases import Cause
+from gpustack.detect.problems.phrases import Cause, Phrase, said
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
@@ -18,7 +18,7 @@ ABOUT = later(
 """Lines about such faults that need not name NVIDIA."""
 
 _SLOT = later(r"(?P<place>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)?.*pciehp.*(?:Link Down|Card not present)")
-_ROWS: tuple[tuple[str, str, str, bool], ...] = (
+_ROWS: tuple[Phrase, ...] = (
     (r"task \S*(?:nv|Xorg|gnome-shell|kwin|UVM|modprobe)\S* blocked for more|soft lockup.*\[(?:nv|UVM|irq/\d+-nv)",
      "a task hangs inside the driver: the GPU, or its system processor (GSP), does not answer",
      ("`sudo dmesg | grep -E 'NVRM|Xid'` tells what came before; switch the machine off and on again; another driver "
@@ -103,7 +103,6 @@ _ROWS: tuple[tuple[str, str, str, bool], ...] = (
     (r"update-initramfs: failed", "the initramfs was not rebuilt: the next start has the old driver in it, or none",
      "`df -h /boot`; the lines before tell why; then `sudo update-initramfs -u -k all`", True),
 )  # fmt: skip
-_COMPILED = tuple((later(text), says, fix, sure) for text, says, fix, sure in _ROWS)
 
 
 def fault(scene: Scene, line: str) -> Cause | None:
@@ -119,9 +118,4 @@ def fault(scene: Scene, line: str) -> Cause | None:
             fix="check cable, power and seating; an external GPU: connect it before the start, `boltctl list` shows it",
             sure=True,
         )
-    for pattern, says, fix, sure in _COMPILED:
-        match = pattern.search(line)
-        if match:
-            words = {name: text or "" for name, text in match.groupdict().items()}
-            return Cause(says=says.format(**words), fix=fix, sure=sure)
-    return None
+    return said(_ROWS, line)

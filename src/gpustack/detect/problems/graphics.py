@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from gpustack.detect.problems.phrases import Cause
+from gpustack.detect.problems.phrases import Cause, Phrase, said
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
@@ -25,7 +23,7 @@ _SESSION = (
     "log in to another session (X11 in place of Wayland, or the reverse) to see whether it is the compositor's way of "
     "talking to nvidia-drm; upgrade compositor and driver together, or go back to the releases before the update"
 )
-_ROWS: tuple[tuple[str, str, str, bool], ...] = (
+_ROWS: tuple[Phrase, ...] = (
     ((r"(?:kwin_wayland\w*|KWin).{0,80}(?:modeset test failed|Presentation failed|configuration failed|tomic commit|"
      r"create framebuffer|magic token|no DRM master)"),
      "KWin cannot show its picture: nvidia-drm refused the mode, or the session has no right to the display",
@@ -80,9 +78,4 @@ _ROWS: tuple[tuple[str, str, str, bool], ...] = (
 
 def graphical(_: Scene, line: str) -> Cause | None:
     """What a failure of a desktop or a graphics program means on a host with this driver."""
-    for text, says, fix, sure in _ROWS:
-        match = re.search(text, line)
-        if match:
-            who = match.groupdict().get("who") or ""
-            return Cause(says=says.replace("{who}", _NAMES.get(who, who)), fix=fix, sure=sure)
-    return None
+    return said(_ROWS, line, names=_NAMES)

@@ -35,7 +35,7 @@ def cure(scene: Scene) -> str:
 def wrong_image(scene: Scene) -> Iterator[Finding]:
     """An image without a driver, or with one that does not support the GPU."""
     name = image_name(scene)
-    if not name or not scene.gpus or (scene.module is not None and scene.module.loaded):
+    if not name or not scene.gpus or scene.driver_is_loaded:
         return
     old = next((gpu for gpu in scene.gpus if gpu.open_module == _PRE_TURING), None)
     if old is not None and ("-open" in name or "-dx" in name):

@@ -99,7 +99,7 @@ def has_module(scene: Scene, kernel: str) -> bool:
 
 
 def _runs(scene: Scene, kernel: str) -> bool:
-    return kernel == scene.kernel and scene.module is not None and scene.module.loaded
+    return kernel == scene.kernel and scene.driver_is_loaded
 
 
 def wants_module(scene: Scene) -> bool:
@@ -108,7 +108,7 @@ def wants_module(scene: Scene) -> bool:
         scene.installed(f"{BUILT_PACKAGES}|linux-modules-nvidia-.*|kmod-nvidia.*|{driver.ROLLING_MODULES}")
         or "/usr/bin/nvidia-uninstall" in scene.evidence.marks
         or any(re.match(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/\d", folder) for folder in scene.evidence.listings)
-        or (scene.module is not None and scene.module.loaded)
+        or scene.driver_is_loaded
     )
 
 
@@ -146,7 +146,7 @@ def modules_gone(scene: Scene) -> Iterator[Finding]:
     if scene.kernel is None or not kernels or scene.kernel in kernels or scene.environment in OWN_KERNEL:
         return
     newest = max(kernels, key=version_key)
-    is_loaded = scene.module is not None and scene.module.loaded
+    is_loaded = scene.driver_is_loaded
     yield Finding(
         message=f"kernel {scene.kernel} runs, and /lib/modules has no folder of it any more, only {newest}: the kernel "
         "was upgraded since the boot, and "

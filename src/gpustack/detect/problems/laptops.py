@@ -21,8 +21,7 @@ def backlights(scene: Scene) -> Iterator[Finding]:
     names = scene.evidence.listings.get(_BACKLIGHTS, ())
     mine = [name for name in names if name.startswith("nvidia")]
     others = [name for name in names if name not in mine]
-    loaded = scene.module is not None and scene.module.loaded
-    if not loaded or scene.environment != "bare-metal":
+    if not scene.driver_is_loaded or scene.environment != "bare-metal":
         return
     if len(names) > 1 and mine:
         real = next((name for name in ("nvidia_wmi_ec_backlight", *others) if name in names), mine[0])
@@ -79,7 +78,9 @@ def switched_off(scene: Scene) -> Iterator[Finding]:
 @detects("detect-gpu-never-sleeps")
 def never_sleeps(scene: Scene) -> Iterator[Finding]:
     """A laptop's GPU that could be switched off at rest, and that a rule keeps on."""
-    battery = any("Battery" in text for text in _under(scene, "/sys/class/power_supply/"))
+    battery = any(
+        "Battery" in text for path, text in scene.evidence.files.items() if path.startswith("/sys/class/power_supply/")
+    )
     if scene.environment != "bare-metal":
         return
     for gpu in (gpu for gpu in scene.gpus if battery or _is_laptop(gpu.called)):
@@ -113,7 +114,3 @@ def never_sleeps(scene: Scene) -> Iterator[Finding]:
 
 def _is_laptop(name: str) -> bool:
     return bool(re.search(r"Mobile|Max-Q|Laptop", name))
-
-
-def _under(scene: Scene, place: str) -> Iterator[str]:
-    return (text for path, text in scene.evidence.files.items() if path.startswith(place))

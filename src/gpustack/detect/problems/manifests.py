@@ -20,7 +20,7 @@ _MACHINES = {"bare-metal", "vm"}
 
 def _draws(scene: Scene) -> bool:
     """Whether the driver is loaded on a machine whose GPUs are for graphics."""
-    loaded = scene.module is not None and scene.module.loaded
+    loaded = scene.driver_is_loaded
     return loaded and scene.environment in _MACHINES and any(gpu.kind != "datacenter" for gpu in scene.gpus)
 
 
@@ -29,17 +29,31 @@ def _libraries(scene: Scene) -> list[str]:
     return [path for path in scene.evidence.marks if path.rpartition("/")[2].startswith(_LIBRARY)]
 
 
+def _large(scene: Scene) -> bool:
+    """Whether these libraries are here for 64-bit programs."""
+    return any(not path.startswith(_SMALL) for path in _libraries(scene))
+
+
+def _others(scene: Scene, places: tuple[str, ...]) -> str:
+    """The first description of a driver in these folders, where none is NVIDIA's; "" otherwise."""
+    there = {path: text for place in places for path, text in scene.evidence.under(place, ".json").items()}
+    is_mine = any("nvidia" in f"{path}\n{text}".lower() for path, text in there.items())
+    return "" if is_mine else next(iter(there), "")
+
+
 @detects("detect-vulkan-manifest")
 def no_vulkan(scene: Scene) -> Iterator[Finding]:
     """Descriptions of other drivers for Vulkan, and none of NVIDIA's."""
-    there = [path for place in _ICDS for path in scene.evidence.under(place, ".json")]
-    texts = (scene.evidence.files[path] for path in there)
-    if not _draws(scene) or not there or any("nvidia" in text.lower() for text in (*there, *texts)):
+    other = _others(scene, _ICDS)
+    if not _draws(scene) or not other:
         return
-    mine = [path for path in _libraries(scene) if not path.startswith(_SMALL)]
-    what = "although its library is there" if mine else "and the driver's graphics libraries are not installed either"
+    what = (
+        "although its library is there"
+        if _large(scene)
+        else "and the driver's graphics libraries are not installed either"
+    )
     yield Finding(
-        message=f"Vulkan programs do not find the NVIDIA GPU: no nvidia_icd.json is next to {there[0]}, {what}; they "
+        message=f"Vulkan programs do not find the NVIDIA GPU: no nvidia_icd.json is next to {other}, {what}; they "
         "draw on another GPU or on the processor (llvmpipe)",
         fix=f"{cures.plan('driver')} installs all parts of the driver; of packages it is the one with the graphics "
         "libraries (libnvidia-gl, nvidia-utils, xorg-x11-drv-nvidia-libs, nvidia-gl-G06)",
@@ -52,15 +66,13 @@ def no_vulkan(scene: Scene) -> Iterator[Finding]:
 @detects("detect-egl-manifest")
 def no_egl(scene: Scene) -> Iterator[Finding]:
     """Descriptions of other drivers for EGL, and none of NVIDIA's although its library is there."""
-    there = [path for place in _EGL for path in scene.evidence.under(place, ".json")]
-    texts = (scene.evidence.files[path] for path in there)
-    mine = [path for path in _libraries(scene) if not path.startswith(_SMALL)]
-    if not _draws(scene) or not there or not mine or any("nvidia" in text.lower() for text in (*there, *texts)):
+    other = _others(scene, _EGL)
+    if not _draws(scene) or not other or not _large(scene):
         return
     yield Finding(
         message=f"EGL programs (Wayland, browsers, headless rendering) do not find the NVIDIA GPU: no 10_nvidia.json "
         "is "
-        f"next to {there[0]}",
+        f"next to {other}",
         fix=f"reinstall the driver's graphics libraries, which have that file; {cures.plan('driver')} installs all "
         "parts",
         severity="info",
@@ -75,7 +87,7 @@ def small_files(scene: Scene) -> Iterator[Finding]:
     version = scene.driver_version
     loaders = [f"{place}libGL.so.1" for place in _SMALL if scene.evidence.has(f"{place}libGL.so.1")]
     mine = _libraries(scene)
-    if not _draws(scene) or not loaders or not any(not path.startswith(_SMALL) for path in mine) or not version:
+    if not _draws(scene) or not loaders or not _large(scene) or not version:
         return
     small = {path.rpartition(_LIBRARY)[2]: path for path in mine if path.startswith(_SMALL)}
     numbers = [text for text in small if "." in text]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -23,7 +25,12 @@ class Cause(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
-_WORDS: tuple[tuple[str, str, str, bool], ...] = (
+Phrase = tuple[str, str, str, bool]
+"""An expression, what a line with it says, what to do, and whether this host shows it too."""
+
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
+
+_WORDS: tuple[Phrase, ...] = (
     (r"no space left on device|disk quota exceeded", "a disk, or shared memory, is full",
      "`df -h / /var /tmp /boot /dev/shm` shows which; a container needs --shm-size", True),
     (r"read-only file ?system", "a folder that has to be written is read-only",
@@ -93,6 +100,16 @@ _WORDS: tuple[tuple[str, str, str, bool], ...] = (
 )  # fmt: skip
 
 
+def said(rows: Iterable[Phrase], line: str, *, flags: int = 0, names: Mapping[str, str] = _NO_NAMES) -> Cause | None:
+    """The cause by the first row that matches the line; the groups, renamed by ``names``, stand in what it says."""
+    for text, says, fix, sure in rows:
+        match = re.search(text, line, flags)
+        if match:
+            words = {name: names.get(word or "", word or "") for name, word in match.groupdict().items()}
+            return Cause(says=says.format(**words), fix=fix, sure=sure)
+    return None
+
+
 def plain(_: Scene, line: str) -> Cause | None:
     """What the phrase of a failure in the line means."""
     option = _OPTION.search(line)
@@ -101,5 +118,4 @@ def plain(_: Scene, line: str) -> Cause | None:
             says=f"a program does not know the option {option['name']}: it is older or newer than its configuration",
             fix="compare the versions of the program and of what starts it; remove or rename the option",
         )
-    found = next((row for row in _WORDS if re.search(row[0], line, re.IGNORECASE)), None)
-    return Cause(says=found[1], fix=found[2], sure=found[3]) if found else None
+    return said(_WORDS, line, flags=re.IGNORECASE)

@@ -101,7 +101,7 @@ def small_alone(scene: Scene) -> Iterator[Finding]:
 def media_part(scene: Scene) -> Iterator[Finding]:
     """A program for media next to a driver without its library for encoders."""
     programs = scene.installed(r"jellyfin(?:-server)?|obs-studio|plexmediaserver|emby-server|handbrake.*")
-    loaded = scene.module is not None and scene.module.loaded
+    loaded = scene.driver_is_loaded
     here = [
         names for names in scene.evidence.listings.values() if any(name.startswith("libcuda.so.") for name in names)
     ]
@@ -191,7 +191,7 @@ def firmware(scene: Scene) -> Iterator[Finding]:
     """Firmware of the driver for other releases than the one that is loaded, and none for this one."""
     version = scene.driver_version
     there = [name for name in scene.evidence.listings.get(_FIRMWARE, ()) if re.fullmatch(driver.DRIVER_VERSION, name)]
-    loaded = scene.module is not None and scene.module.loaded
+    loaded = scene.driver_is_loaded
     if scene.environment in _NO_DRIVER or not loaded or version is None or not there or version in there:
         return
     yield Finding(

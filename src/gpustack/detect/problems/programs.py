@@ -31,14 +31,9 @@ def writer(scene: Scene, path: str, line: str) -> Program | None:
     every = _any(tuple(row.like for row in rows))
     for text in (line, _OF_ENGINES.sub("", path)):
         if every.search(text):
-            found = [row for row in rows if _compiled(row.like).search(text)]
+            found = [row for row in rows if re.search(row.like, text)]
             return next((row for row in found if row.own), found[0])
     return None
-
-
-@lru_cache(maxsize=256)
-def _compiled(like: str) -> re.Pattern[str]:
-    return re.compile(like)
 
 
 @lru_cache(maxsize=2)

@@ -21,8 +21,12 @@ _KEEPS_AWAY = later(r"blacklist\s+nvidia\s*$|alias\s+nvidia\s+off\b|install\s+nv
 @detects("detect-blacklisted")
 def blacklisted(scene: Scene) -> Iterator[Finding]:
     """A module that is kept from being loaded."""
-    is_loaded = scene.module is not None and scene.module.loaded
-    if scene.environment in _NO_MODULES or is_loaded or not scene.gpus or any(gpu.bound for gpu in scene.gpus):
+    if (
+        scene.environment in _NO_MODULES
+        or scene.driver_is_loaded
+        or not scene.gpus
+        or any(gpu.bound for gpu in scene.gpus)
+    ):
         return
     rebuild = initramfs_command(scene)
     for path, line in settings.modprobe_lines(scene.evidence):

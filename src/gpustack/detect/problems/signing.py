@@ -27,7 +27,7 @@ def secure_boot(scene: Scene) -> Iterator[Finding]:
     refused = _refusal(scene)
     if not (scene.secure_boot or refused):
         return
-    loaded = scene.module is not None and scene.module.loaded
+    loaded = scene.driver_is_loaded
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
         if kernel is None or (loaded and kernel == scene.kernel):
             continue

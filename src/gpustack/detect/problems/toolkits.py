@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpustack.detect.parse.toolkit import default_toolkit, gcc_version
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.model.facts import Rule
 from gpustack.versions import is_within
 
 
@@ -76,6 +77,20 @@ def canonical_cuda(scene: Scene) -> Iterator[Finding]:
         )
 
 
+def _refusing(cuda: str, number: str, rules: Iterable[Rule]) -> Rule | None:
+    """The first rule for this CUDA with a range that a version of something else is outside of."""
+    return next(
+        (
+            rule
+            for rule in rules
+            if rule.any
+            and is_within(cuda, rule.of.removeprefix("cuda"))
+            and not any(is_within(number, text) for text in rule.any)
+        ),
+        None,
+    )
+
+
 @detects("nvcc_host_gcc")
 def host_compiler(scene: Scene) -> Iterator[Finding]:
     """The default gcc is outside of the range that the default toolkit supports."""
@@ -83,20 +98,15 @@ def host_compiler(scene: Scene) -> Iterator[Finding]:
     number = re.match(r"\d+(?:\.\d+)*", gcc_version(scene.evidence, scene.packages))
     if kit is None or kit.version is None or number is None or kit.path == "/usr":
         return
-    for rule in scene.matrix.rules("cuda"):
-        if rule.needs != "gcc" or not rule.any:
-            continue
-        if is_within(kit.version, rule.of.removeprefix("cuda")) and not any(
-            is_within(number[0], text) for text in rule.any
-        ):
-            yield Finding(
-                message=f"gcc {number[0]} is outside what nvcc of CUDA {kit.version} accepts as host compiler "
-                f"({' or '.join(rule.any)})",
-                fix=_older_compiler(scene, rule.any),
-                reboot=False,
-                severity="info",
-            )
-            return
+    rule = _refusing(kit.version, number[0], (rule for rule in scene.matrix.rules("cuda") if rule.needs == "gcc"))
+    if rule is not None:
+        yield Finding(
+            message=f"gcc {number[0]} is outside what nvcc of CUDA {kit.version} accepts as host compiler "
+            f"({' or '.join(rule.any)})",
+            fix=_older_compiler(scene, rule.any),
+            reboot=False,
+            severity="info",
+        )
 
 
 @detects("detect-toolkit-glibc")
@@ -109,22 +119,18 @@ def headers_of_c(scene: Scene) -> Iterator[Finding]:
     match = re.match(r"\d+\.\d+", number)
     if kit is None or kit.version is None or match is None or kit.path == "/usr":
         return
-    for rule in scene.matrix.rules("cuda"):
-        if rule.needs != "glibc" or rule.strength != "compiling" or not rule.any:
-            continue
-        if is_within(kit.version, rule.of.removeprefix("cuda")) and not any(
-            is_within(match[0], text) for text in rule.any
-        ):
-            yield Finding(
-                message=f"nvcc of CUDA {kit.version} in {kit.path} does not compile against this system's glibc "
-                f"{match[0]}: {rule.says or 'its headers and the C library differ'}",
-                fix=f"{cures.plan('cuda>=13.2')} where driver and GPUs allow it; or compile in a container of an older "
-                "system",
-                severity="info",
-                reboot=False,
-                sources=scene.matrix.addresses(rule.src),
-            )
-            return
+    rules = (rule for rule in scene.matrix.rules("cuda") if (rule.needs, rule.strength) == ("glibc", "compiling"))
+    rule = _refusing(kit.version, match[0], rules)
+    if rule is not None:
+        yield Finding(
+            message=f"nvcc of CUDA {kit.version} in {kit.path} does not compile against this system's glibc "
+            f"{match[0]}: {rule.says or 'its headers and the C library differ'}",
+            fix=f"{cures.plan('cuda>=13.2')} where driver and GPUs allow it; or compile in a container of an older "
+            "system",
+            severity="info",
+            reboot=False,
+            sources=scene.matrix.addresses(rule.src),
+        )
 
 
 @detects("detect-two-nvcc")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gpustack.detect.problems.phrases import Cause
+from gpustack.detect.problems.phrases import Cause, Phrase, said
 from gpustack.detect.scene import Scene
-from gpustack.patterns import later
 
-_ROWS: tuple[tuple[str, str, str, bool], ...] = (
+_ROWS: tuple[Phrase, ...] = (
     (r"held broken packages|unmet dependencies",
      "apt cannot install the driver: packages of two repositories or releases do not fit together, or some are held",
      ("`apt-mark showhold` and `apt-cache policy` of the named package show which; `gpustack plan driver` takes all "
@@ -67,14 +66,8 @@ _ROWS: tuple[tuple[str, str, str, bool], ...] = (
     (r"command '?\S*nvcc'? failed with exit", "nvcc stopped with an error: the first one above that line is the reason",
      "read the build's log from its first error", False),
 )  # fmt: skip
-_COMPILED = tuple((later(text), says, fix, sure) for text, says, fix, sure in _ROWS)
 
 
 def transaction(_: Scene, line: str) -> Cause | None:
     """The cause that the line of a failed installation has."""
-    for pattern, says, fix, sure in _COMPILED:
-        match = pattern.search(line)
-        if match:
-            words = {name: text or "" for name, text in match.groupdict().items()}
-            return Cause(says=says.format(**words), fix=fix, sure=sure)
-    return None
+    return said(_ROWS, line)
