@@ -83,12 +83,12 @@ HostFile = Annotated[
     Path | None, Option("--host", metavar="FILE", help="A host saved by `gpustack detect --format json`.")
 ]
 Os = Annotated[
-    str | None, Option("--os", metavar="NAME", help="Describe a host: ubuntu24.04, rhel9.4, jetpack6.2, ...")
+    str | None, Option("--os", metavar="NAME", help="Describe a host: ubuntu24.04, noble, rhel9.4, jetpack6.2, ...")
 ]
 Arch = Annotated[str | None, Option("--arch", metavar="ARCH", help="x86_64 or aarch64, with --os.")]
 Gpu = Annotated[
     list[str] | None,
-    Option("--gpu", metavar="NAME", help='A GPU of the host: "H200", 10de:2335 or cc:9.0; repeatable.'),
+    Option("--gpu", metavar="NAME", help='A GPU of the host: "H200", "8x H200", 10de:2335 or cc:9.0; repeatable.'),
 ]
 Driver = Annotated[str | None, Option("--driver", metavar="VERSION", help="The driver of the host.")]
 Kernel = Annotated[str | None, Option("--kernel", metavar="RELEASE", help="Its kernel: 6.17.0-8-generic.")]

@@ -5,20 +5,18 @@ from __future__ import annotations
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gpustack.detect.jetpack import as_l4t, demand_supported, is_board, newest_l4t
+from gpustack.detect.jetpack import demand_supported, is_board, newest_l4t
 from gpustack.detect.machines import Named, architecture_of, demand_possible, processor_of, resolve
 from gpustack.detect.products import Products
 from gpustack.detect.properties import Properties, changed
-from gpustack.errors import UnsupportedError, UsageError
+from gpustack.detect.system_names import parse_system
+from gpustack.errors import UsageError
 from gpustack.matrix.index import Matrix
 from gpustack.model.architectures import architecture
 from gpustack.model.host import Environment, Gpu, Host, OperatingSystem
-from gpustack.model.places import System, find_system
-from gpustack.patterns import later
+from gpustack.model.places import System
 
 MAX_GPUS = 64
-_SAFE = later(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-_RELEASE = later(r"[vV]?\d[\w.]*")
 
 
 def describe(  # noqa: PLR0913 (one argument for each option that describes a host)
@@ -94,46 +92,6 @@ def _name(system: System, version: str) -> str:
         if system.version and system.version in system.name
         else system.name
     )
-
-
-def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
-    """The matrix row and the version that ``--os`` names ("ubuntu24.04", "wsl-ubuntu24.04", "jetpack6.2")."""
-    if not _SAFE.fullmatch(text):
-        msg = f"{text[:60]!r} is not an operating system name"
-        raise UsageError(
-            msg,
-            code="unknown-system",
-            where="--os",
-            hint="give ID + VERSION_ID of os-release, for example ubuntu24.04 or rhel9.4",
-        )
-    text = as_l4t(text, matrix)
-    lowered = text.lower()
-    ids = sorted({row.id for row in matrix.systems}, key=len, reverse=True)
-    for identity in ids:
-        version = lowered.removeprefix(identity.lower())
-        if version == lowered or not (_RELEASE.fullmatch(version) or version in {"", "testing", "unstable"}):
-            continue
-        row = find_system(matrix.systems, identity, version)
-        if row is not None:
-            return row, text[len(identity) :]
-        known = [row.version for row in matrix.systems if row.id == identity and row.version]
-        said = f"{identity} {version}" if version else f"{identity} without a release"
-        msg = f"unknown release: {said}"
-        raise UnsupportedError(
-            msg, code="unknown-system", where="--os", hint=f"known releases of {identity}: {_nearest(version, known)}"
-        )
-    near = _nearest(lowered, sorted({row.key for row in matrix.systems}))
-    hint = f"nearest: {near}" if near else "`gpustack matrix show systems`"
-    if lowered.startswith(("macos", "darwin", "osx")):
-        hint = "the facts cover Linux and Windows: describe the host that has the GPU, for example ubuntu24.04"
-    msg = f"unknown operating system {text!r}"
-    raise UnsupportedError(msg, code="unknown-system", where="--os", hint=hint)
-
-
-def _nearest(text: str, known: list[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
-
-    return ", ".join(get_close_matches(text, known, n=6, cutoff=0.3) or sorted(known)[-6:])
 
 
 def _resolve_gpus(matrix: Matrix, names: tuple[str, ...]) -> list[Named]:

@@ -15,9 +15,9 @@ _WORD = "jetpack"
 
 def as_l4t(text: str, matrix: Matrix) -> str:
     """``--os jetpack6.2`` as the Jetson Linux of that JetPack ("l4t36.4.3"); every other text unchanged."""
-    asked = text.lower().removeprefix(_WORD)
-    if asked == text.lower():
+    if not text.lower().startswith(_WORD):
         return text
+    asked = text.lower().removeprefix(_WORD).lstrip(" _-")
     found = [row for row in matrix.jetpacks if row.jetpack == asked] or [
         row for row in matrix.jetpacks if covers(asked, row.jetpack)
     ]

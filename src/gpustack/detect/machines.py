@@ -18,6 +18,7 @@ from gpustack.patterns import later
 
 _MIG = later(r"(?i)(.+?)[ -]+MIG[ -]+((?:\d+c\.)?(\d+)g\.\d+gb(?:[+.][\w.+]+)?)")
 _VGPU = later(r"(?i)(?:(?:NVIDIA|GRID|Tesla)[ -]+)*(.+?)-((?:\d+-)?\d+[ABCQ](?:ME\w*)?)")
+_SEVERAL = later(r"(?P<first>[1-9]\d?)[ ]?[xX][ ]+(?P<before>.+)|(?P<after>.+)[ ]+[xX][ ]?(?P<last>[1-9]\d?)")
 _AZURE = "standard_"
 _SUBJECT = "gpu-names"
 MAX_SLICES = 7
@@ -57,7 +58,14 @@ class Named(NamedTuple):
 
 
 def resolve(text: str, matrix: Matrix, products: Products) -> Named:
-    """The GPUs that ``--gpu`` names: of a machine, a MIG instance, a vGPU, or one whole GPU. Raises UsageError."""
+    """The GPUs that ``--gpu`` names: of a machine, a MIG instance, a vGPU, or whole ones ("8x H100 SXM").
+
+    Raises UsageError.
+    """
+    several = _SEVERAL.fullmatch(text.strip())
+    if several is not None:
+        one = resolve(several["before"] or several["after"], matrix, products)
+        return Named(one.gpus * int(several["first"] or several["last"]), one.machine)
     machine = _machine(text.strip(), matrix)
     if machine is not None:
         gpu = merged([gpu_of(row) for one in machine.devices if (row := products.find(one[2:], None))], machine.name)

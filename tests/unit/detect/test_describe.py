@@ -103,6 +103,58 @@ def test_systems(
     assert host.problems == ()
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        # what PRETTY_NAME says
+        ("Ubuntu 22.04.5 LTS", "ubuntu22.04.5"),
+        ("Debian GNU/Linux 12 (bookworm)", "debian12"),
+        ("Red Hat Enterprise Linux 9.4 (Plow)", "rhel9.4"),
+        ("SUSE Linux Enterprise Server 15 SP6", "sles15.6"),
+        ("Fedora Linux 43 (Workstation Edition)", "fedora43"),
+        ("Pop!_OS 22.04 LTS", "pop22.04"),
+        ("Windows Server 2022 Datacenter", "windows-server2022"),
+        ("openSUSE Tumbleweed", "opensuse-tumbleweed"),
+        # NVIDIA's folders, code names
+        ("ubuntu2404", "ubuntu24.04"),
+        ("opensuse15", "opensuse-leap15"),
+        ("azl3", "azurelinux3.0"),
+        ("noble", "ubuntu24.04"),
+        ("bookworm", "debian12"),
+        # short, with and without "linux", with another separator
+        ("alma9", "almalinux9"),
+        ("oraclelinux9", "ol9"),
+        ("al2023", "amzn2023"),
+        ("mint21.3", "linuxmint21.3"),
+        ("sles15sp6", "sles15.6"),
+        ("leap15.6", "opensuse-leap15.6"),
+        ("centos-stream9", "centos9"),
+        ("win11", "windows11"),
+        ("wsl2-ubuntu22.04", "wsl-ubuntu22.04"),
+        ("JetPack 6.2", "jetpack6.2"),
+    ],
+)
+def test_systems_in_the_spellings_of_os_release_and_of_people(written: str, meant: str, matrix: Matrix) -> None:
+    assert describe(matrix, os=written, arch=None) == describe(matrix, os=meant, arch=None)
+
+
+@pytest.mark.parametrize("os", ["suse15.6", "coreos", "linux", "server", "fedora"])
+def test_a_name_that_several_systems_have_is_refused(os: str, matrix: Matrix) -> None:
+    with pytest.raises(UnsupportedError):
+        describe(matrix, os=os, arch=None)
+
+
+@pytest.mark.parametrize("name", ["8x H100 SXM", "8 x H100 SXM", "H100 SXM x8"])
+def test_several_of_one_gpu(name: str, matrix: Matrix) -> None:
+    assert describe(matrix, os="ubuntu24.04", arch=None, gpus=(name,)).gpus == (gpu("H100 SXM", matrix),) * 8
+
+
+@pytest.mark.parametrize("name", ["0x H100", "99x H100", "x8"])
+def test_a_number_of_gpus_that_no_host_has_is_refused(name: str, matrix: Matrix) -> None:
+    with pytest.raises(UsageError):
+        describe(matrix, os="ubuntu24.04", arch=None, gpus=(name,))
+
+
 @pytest.mark.parametrize("os", ["ubuntu99.04", "templeos1", "ubunut24.04", "ubuntu"])
 def test_unknown_systems_are_unsupported_with_the_nearest(os: str, matrix: Matrix) -> None:
     with pytest.raises(UnsupportedError) as caught:
@@ -111,7 +163,7 @@ def test_unknown_systems_are_unsupported_with_the_nearest(os: str, matrix: Matri
     assert "ubuntu" in caught.value.hint or "nearest" in caught.value.hint
 
 
-@pytest.mark.parametrize("os", ["ubuntu24.04;reboot", "", "ubuntu 24.04", "$(id)", "a" * 500, "../etc", "-x"])
+@pytest.mark.parametrize("os", ["ubuntu24.04;reboot", "", "ubuntu\n24.04", "$(id)", "a" * 500, "../etc", "-x"])
 def test_malformed_systems_are_wrong_usage(os: str, matrix: Matrix) -> None:
     with pytest.raises(UsageError):
         describe(matrix, os=os, arch="x86_64")
