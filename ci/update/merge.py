@@ -31,6 +31,16 @@ _CONFIRM = {
 """Sources that confirm rows and add none, and why."""
 
 
+_JUDGED = {
+    "builds": "a person decides which builds count",
+    "package_suffixes": "a person decides which builds count",
+    "images": "a person decides which pairs count",
+    "packages": "a person decides for which CUDA a package is taken",
+    "pairings": "a person decides which pairs count",
+}
+"""Tables of package names and pairs, which files of images confirm, and why none of their rows is added."""
+
+
 class Waiting(NamedTuple):
     """A cell, or with no column a row, that a person decides."""
 
@@ -127,7 +137,7 @@ class _Merging:
 
     def _fate(self, found: Found, why: str) -> Found | Waiting | None:
         """A new row: added, added as seen, or for a person; None if no answer would read it."""
-        why = why or _CONFIRM.get(self._source, "")
+        why = why or _CONFIRM.get(self._source, "") or _JUDGED.get(found.table, "")
         if why:
             return _to_decide(found, why)
         if found.table == "releases":

@@ -19,9 +19,12 @@ BODIES = Path(__file__).parent / "bodies"
 RECORDED = sorted(path.stem for path in BODIES.glob("*.xz"))
 WHOLE = {
     "cuda-image-tags.tags": 295,
-    "cuda-redist.archives": 4985,
+    "cuda-redist.archives": 5900,
     "cuda-installers.archives": 91,
     "cudnn-archives.archives": 440,
+    "cudnn.package_suffixes": 25,
+    "cudnn.packages": 91,
+    "cudnn.pairings": 47,
     "cudnn.pip_versions": 168,
     "cudnn.repository_evidence": 230,
     "driver-installers.archives": 430,
@@ -31,6 +34,9 @@ WHOLE = {
     "gpu-lists.branches": 25,
     "gpu-lists.devices": 295,
     "gpu-names.vgpu_guests": 86,
+    "nccl.builds": 36,
+    "nccl.images": 58,
+    "nccl.packages": 125,
     "nccl.repository_evidence": 182,
     "security.bulletins": 24,
     "security.fixed": 141,

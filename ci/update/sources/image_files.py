@@ -1,4 +1,4 @@
-"""Dockerfiles of NVIDIA's CUDA images: which cuDNN and NCCL a folder of the vendor's repository offered.
+"""Dockerfiles of NVIDIA's CUDA images: which cuDNN and NCCL a folder of the vendor's repository offered, by packages.
 
 An image installs from the folder of its system, or by an address that it names; one stage is for one architecture.
 """
@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from update.form import text_of
 from update.record import Body, Found, Given, refuse
+from update.sources import image_builds
+from update.sources.image_packages import Pinned, Place, pinned
 
 HAND_OUT = "dist/**/Dockerfile of a copy of the images' repository"
 _COPIES = {
@@ -19,6 +21,7 @@ _COPIES = {
 """The copies of the repository, and the key of each one's source."""
 
 _ADDRESS = re.compile(r"https://raw\.githubusercontent\.com/(.+)/dist/.+/Dockerfile")
+_PLACE = re.compile(r".*/dist/(?:end-of-life/)?([\d.]+)/([a-z]+\d\w*)/(?:\w+/)*?(\w+)/Dockerfile")
 _BASE = re.compile(r"FROM \S+:(\d{1,3})\.\S+-([a-z]+[\d.]+) (?:as|AS) base\n")
 _STAGE = re.compile(r"FROM \S+ (?:as|AS) base-(amd64|arm64|ppc64le)")
 _VALUE = re.compile(
@@ -46,15 +49,18 @@ _FAMILIES = {
 def rows(bodies: Sequence[Body]) -> Given:
     """One row for each folder and version that an image installed, if two files say so."""
     found: dict[tuple[str, str, str, str, str], list[str]] = {}
+    packages: list[Pinned] = []
     for body in bodies:
         known = _ADDRESS.fullmatch(body.address)
         if known is None or known[1] not in _COPIES:
             raise refuse(body.address, "is not a Dockerfile of a known copy")
+        copy = _COPIES[known[1]]
         for place in _offers(body):
-            if place[0] == "nccl" and _COPIES[known[1]] != "docker":
-                continue  # the facts keep what the newer copy says of NCCL
-            found.setdefault(place, []).append(_COPIES[known[1]])
-    return Given(tuple(_row(place, [*dict.fromkeys(src)]) for place, src in found.items() if len(src) > 1))
+            if place[0] == "cudnn" or copy == "docker":  # the facts keep what the newer copy says of NCCL
+                found.setdefault(place, []).append(copy)
+        packages += (one for one in _pinned(body) if one.component == "cudnn" or copy == "docker")
+    evidence = [_row(place, [*dict.fromkeys(src)]) for place, src in found.items() if len(src) > 1]
+    return Given((*evidence, *image_builds.rows(packages)))
 
 
 def _row(place: tuple[str, str, str, str, str], src: list[str]) -> Found:
@@ -64,16 +70,32 @@ def _row(place: tuple[str, str, str, str, str], src: list[str]) -> Found:
     return Found(component, "repository_evidence", row)
 
 
-def _offers(body: Body) -> Iterator[tuple[str, str, str, str, str]]:
-    """Component, root, folder, architecture and version of what each stage installs."""
+def _base(body: Body) -> tuple[str, str]:
+    """The major of CUDA of the image, and the folder of its system."""
     base = _BASE.search(text_of(body))
     if base is None:
         raise refuse(body.address, "names no system that it is for")
-    folder = _FAMILIES.get(base[2], base[2].replace(".", ""))
+    return base[1], _FAMILIES.get(base[2], base[2].replace(".", ""))
+
+
+def _stages(body: Body) -> Iterator[tuple[str, str]]:
+    """The stages for one architecture: the one without installs what another one named."""
     for stage in re.split(r"(?m)^(?=FROM )", text_of(body)):
-        arch = _STAGE.match(stage)
-        if arch is None:
-            continue  # the stage without an architecture installs what another one named
+        if arch := _STAGE.match(stage):
+            yield arch[1], stage
+
+
+def _pinned(body: Body) -> Iterator[Pinned]:
+    """The packages of an image that lies in a folder of its system."""
+    if place := _PLACE.fullmatch(body.address):
+        for arch, stage in _stages(body):
+            yield from pinned(stage, Place(*place.groups()), _base(body)[1], arch)
+
+
+def _offers(body: Body) -> Iterator[tuple[str, str, str, str, str]]:
+    """Component, root, folder, architecture and version of what each stage installs."""
+    major, folder = _base(body)
+    for arch, stage in _stages(body):
         values = dict(_VALUE.findall(stage))
         for name, component in _COMPONENTS.items():
             if name not in values:
@@ -85,5 +107,5 @@ def _offers(body: Body) -> Iterator[tuple[str, str, str, str, str]]:
             named = _FROM.fullmatch(address)
             if named:
                 yield component, named[1], named[2], named[3], number[1]
-            elif not address and int(base[1]) >= _ONE_FOLDER:  # else it is an archive, or of either folder
-                yield component, _OFFICIAL, folder, _ARCHES[arch[1]], number[1]
+            elif not address and int(major) >= _ONE_FOLDER:  # else it is an archive, or of either folder
+                yield component, _OFFICIAL, folder, _ARCHES[arch], number[1]

@@ -1,0 +1,93 @@
+"""Rows of the packages that NVIDIA's images pin: builds for each CUDA, their package names, and which image has which.
+
+A build's suffix names the CUDA that it was made with; within a major it counts up to that of the next build.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from update.record import Found, Row
+from update.sources.image_packages import Pinned
+
+_YUM = "rhel7"
+"""The folder of rpm packages that yum reads; dnf reads the newer ones."""
+_SEEN = {"deb": "apt", "rpm": "rpm"}
+_COMPATIBLE = 11
+"""The first major of CUDA whose minors are compatible: before it, a build is for one minor."""
+
+
+def rows(packages: Sequence[Pinned]) -> Iterator[Found]:
+    """The builds of cuDNN and NCCL, the images that have them, and the names of their packages."""
+    builds: dict[tuple[str, str, str], list[Pinned]] = {}
+    for one in packages:
+        if one.cuda:
+            builds.setdefault((one.component, one.version, one.cuda), []).append(one)
+    for (component, version, cuda), found in builds.items():
+        yield _build(component, version, cuda, found)
+    yield from _images(packages)
+    for component, version in dict.fromkeys((component, version) for component, version, _ in builds):
+        cudas = sorted({cuda for of, number, cuda in builds if (of, number) == (component, version)}, key=_numbers)
+        for cuda, with_cuda in _ranges(cudas).items():
+            yield from _packages(builds[component, version, cuda], with_cuda)
+
+
+def _build(component: str, version: str, cuda: str, found: list[Pinned]) -> Found:
+    row: Row = {"version": version, "cuda": cuda}
+    row |= {"suffix": f"cuda{cuda}"} if component == "cudnn" else {}
+    row |= {f"{name}_seen": str(any(one.kind == kind for one in found)).lower() for name, kind in _SEEN.items()}
+    row |= {"txz_seen": "false"} if component == "nccl" else {}
+    table = "package_suffixes" if component == "cudnn" else "builds"
+    return Found(component, table, {**row, "repos": sorted({one.folder for one in found}), "src": ["docker"]})
+
+
+def _images(packages: Sequence[Pinned]) -> Iterator[Found]:
+    """Which images have which build: systems and architectures of each."""
+    groups: dict[tuple[str, str, str, str], list[Pinned]] = {}
+    for one in packages:
+        of = one.cuda if one.component == "nccl" else one.tag
+        groups.setdefault((one.component, one.image, one.version, of), []).append(one)
+    for (component, image, version, of), found in groups.items():
+        where = {"distros": sorted({one.system for one in found}), "arch": sorted({one.arch for one in found})}
+        if component == "nccl":
+            row = {"cuda": image, "version": version, "suffix": f"cuda{of}", **where}
+            yield Found(component, "images", {**row, "src": ["docker"]})
+        else:
+            row = {"kind": "nvidia/cuda image", "cuda": image, "tag": of, "cudnn": version, **where}
+            yield Found(component, "pairings", {**row, "src": ["docker"]})
+
+
+def _ranges(cudas: list[str]) -> Mapping[str, str]:
+    """The versions of CUDA for which each build is taken: from its own, or its major's first, to the next build."""
+    found = {}
+    for place, cuda in enumerate(cudas):
+        major = int(cuda.partition(".")[0])
+        of_major = [one for one in cudas if int(one.partition(".")[0]) == major]
+        first = f"{major}.0" if cuda == of_major[0] else cuda
+        last = f"{major + 1}" if cuda == of_major[-1] else cudas[place + 1]
+        found[cuda] = f">={first},<{last}" if major >= _COMPATIBLE else f"=={cuda}.*"
+    return found
+
+
+def _packages(found: list[Pinned], with_cuda: str) -> Iterator[Found]:
+    for family in ("apt", "dnf", "yum"):
+        names = dict.fromkeys(one.name for one in sorted(found) if _family(one) == family)
+        runtime = [name for name in names if not re.search(r"-dev(el)?", name)]
+        both = [*runtime, *(name for name in names if name not in runtime)]
+        mark = "+" if family == "apt" or found[0].component == "nccl" else "."
+        about = {"component": found[0].component, "method": "network", "family": family, "with_cuda": with_cuda}
+        about |= {"versions": f"=={found[0].version}", "pin": f"{{version}}-1{mark}cuda{found[0].cuda}"}
+        for role, packages, count in (("runtime", runtime, 1), ("main", both, 2)):
+            if len(packages) == count:
+                yield Found(
+                    found[0].component, "packages", {**about, "role": role, "packages": packages, "src": ["docker"]}
+                )
+
+
+def _family(one: Pinned) -> str:
+    return "apt" if one.kind == "apt" else "yum" if one.folder == _YUM else "dnf"
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(".")]
