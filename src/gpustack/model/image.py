@@ -23,7 +23,8 @@ class ImageContent(Struct, frozen=True, kw_only=True):
 
     ``base`` is the reference of the image that it is built from, "" if not stated. ``wheels`` are requirements that
     pip installs; ``indexes`` the addresses that it installs from. ``lines`` are the lines of a Dockerfile where things
-    are said: ``base``, ``wheels``, and names of variables.
+    are said: ``base``, ``wheels``, and names of variables. ``adds_libraries``: packages of CUDA or cuDNN are installed
+    or copied.
 
     ``layers`` is "read" if its layers were read, "" for files without layers, else why they could not be read. From
     them are ``compat``, the driver version of the libcuda of forward compatibility ("" without one), ``installed``,
@@ -47,3 +48,4 @@ class ImageContent(Struct, frozen=True, kw_only=True):
     system: str = ""
     lines: dict[str, int] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
+    adds_libraries: bool = False

@@ -35,8 +35,24 @@ class _Cuda(Struct, frozen=True):
 
 def content_findings(question: Question, content: ImageContent) -> tuple[Findings, ImageAnswer]:
     """What refuses the image on the host of ``question``, and how it runs there."""
-    name = content.name
     image = _base(question, content)
+    found, answer = _system_findings(question, content, image)
+    if not content.wheels and not content.installed:
+        return found, answer
+    from gpustack.solve.image_wheels import wheel_findings  # noqa: PLC0415 (tags and configurations have no wheels)
+
+    more = wheel_findings(question, content, image)
+    conflicts = tuple(one for one in more.conflicts if one not in found.conflicts)
+    if more.conflicts:
+        answer = replace(answer, runs="does not run")
+    elif more.unknown and answer.runs != "does not run":
+        answer = replace(answer, runs="unknown")
+    return found + replace(more, conflicts=conflicts), answer
+
+
+def _system_findings(question: Question, content: ImageContent, image: Image | None) -> tuple[Findings, ImageAnswer]:
+    """The same by the CUDA, the demands and the architecture of the image."""
+    name = content.name
     cudas = (*_cudas(content, image), *_of_wheels(question, content), *_of_layers(question, content))
     newest = max(cudas, key=lambda one: version_key(one.version), default=None)
     release = release_of(question, newest.version) if newest is not None else None

@@ -18,6 +18,12 @@ _HEREDOC = later(r"<<-?\s*[\"']?(\w+)[\"']?")
 _PIP = later(r"(?:^|[\s;&|])(?:python[\d.]*\s+-m\s+pip|pip[\d.]*|uv\s+pip|uv)\s+(?:install|add)\s+([^;&|]*)")
 _WHEEL = later(r"[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?(?:(?:===|==|~=|>=|<=|!=|<|>)[\w.*+!,<>=~-]+)?")
 _INDEXES = {"-i", "--index-url", "--extra-index-url", "--index", "--default-index", "-f", "--find-links"}
+_TORCH_INDEX = later(r"https?://download\.pytorch\.org/whl/(cu\d+|cpu)/?")
+_OF_TORCH = later(r"torch(?:vision|audio)?==[\d.]+")
+_LIBRARIES = later(
+    r"(?<![\w-])(?:lib(?:cudnn|cublas)[\w-]*|cudnn[\w-]*|cudatoolkit|cuda-(?:toolkit|libraries|runtime|cudart|\d)[\w-]*)"
+    r"|/usr/local/cuda|nvidia/(?:cudnn|cublas)"
+)
 _VALUES = {"-r", "--requirement", "-c", "--constraint", "-t", "--target", "--prefix", "--root", "--timeout", "-e"}
 
 
@@ -35,6 +41,7 @@ class _Stage(Struct, kw_only=True):
     lines: dict[str, int] = field(default_factory=dict)
     unresolved: list[str] = field(default_factory=list)
     arch: str = ""
+    adds_libraries: bool = False
 
 
 def read_dockerfile(name: str, data: bytes) -> ImageContent:
@@ -63,6 +70,7 @@ def read_dockerfile(name: str, data: bytes) -> ImageContent:
         indexes=tuple(last.indexes),
         lines=last.lines,
         unresolved=tuple(last.unresolved),
+        adds_libraries=last.adds_libraries,
     )
 
 
@@ -117,6 +125,7 @@ def _from(number: int, rest: str, values: dict[str, str], stages: list[_Stage]) 
             lines=dict(before.lines),
             unresolved=list(before.unresolved),
             arch=before.arch,
+            adds_libraries=before.adds_libraries,
         )
     stage.name = (match[2] or "") if match else ""
     if platform:
@@ -141,9 +150,13 @@ def _apply(stage: _Stage, number: int, word: str, rest: str) -> None:
             into[name] = _expanded(value, known, stage.unresolved if word == "ENV" and name == "CUDA_VERSION" else [])
             stage.lines[name] = number
     elif word == "RUN":
-        for match in _PIP.finditer(_expanded(rest, known, [])):
+        text = _expanded(rest, known, [])
+        for match in _PIP.finditer(text):
             stage.lines.setdefault("wheels", number)
             _pip(stage, match[1])
+        stage.adds_libraries |= _LIBRARIES.search(_PIP.sub(" ", text)) is not None
+    elif word in {"COPY", "ADD"}:
+        stage.adds_libraries |= _LIBRARIES.search(rest) is not None
 
 
 def _pairs(rest: str) -> list[tuple[str, str]]:
@@ -178,7 +191,9 @@ def _expanded(text: str, values: dict[str, str], unresolved: list[str]) -> str:
 
 
 def _pip(stage: _Stage, text: str) -> None:
+    """One call of an installer: a release of PyTorch from its index of a CUDA is the build with that local part."""
     words = iter(_split(text))
+    builds = [match[1] for match in _TORCH_INDEX.finditer(text)]
     for word in words:
         option, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
         if option in _INDEXES:
@@ -187,4 +202,5 @@ def _pip(stage: _Stage, text: str) -> None:
             if not equals:
                 next(words, None)
         elif _WHEEL.fullmatch(word):
-            stage.wheels.append(word)
+            is_theirs = len(builds) == 1 and _OF_TORCH.fullmatch(word)
+            stage.wheels.append(f"{word}+{builds[0]}" if is_theirs else word)

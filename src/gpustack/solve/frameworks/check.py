@@ -10,7 +10,7 @@ from gpustack.model.frameworks import LIBRARIES, Build, pins
 from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.frameworks.catalog import Catalog, platform_of
-from gpustack.solve.frameworks.judge import Judge, no_wheel, platforms_of
+from gpustack.solve.frameworks.judge import PROPERTIES, Judge, no_wheel, platforms_of
 from gpustack.solve.frameworks.remarks import remarks
 from gpustack.solve.question import Question, is_meant
 from gpustack.solve.words import capitalised, contradiction_in_words
@@ -28,11 +28,17 @@ PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 class Frameworks:
     """The frameworks of one question."""
 
-    def __init__(self, question: Question, requirements: tuple[Requirement, ...]) -> None:
+    def __init__(
+        self,
+        question: Question,
+        requirements: tuple[Requirement, ...],
+        *,
+        properties: tuple[str, ...] = PROPERTIES,
+    ) -> None:
         self.question = question
         self.asked = {one.component: one.versions for one in requirements}
         self.catalog = Catalog(question.matrix, platform_of(question.host))
-        self.judge = Judge(question, self.catalog)
+        self.judge = Judge(question, self.catalog, properties=properties)
 
     def findings(self) -> Findings:
         """What is wrong with the frameworks that are asked about, or unknown of them."""

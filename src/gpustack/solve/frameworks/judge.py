@@ -17,6 +17,9 @@ from gpustack.versions import is_within, version
 
 Cover = Literal["code", "ptx", "no", "unknown"]
 
+PROPERTIES = ("python", "glibc", "driver")
+"""What of the system below a build is judged."""
+
 _PLATFORM_NAMES = {
     "linux-x86_64": "Linux on x86_64",
     "linux-aarch64": "Linux on aarch64",
@@ -26,11 +29,15 @@ _PLATFORM_NAMES = {
 
 
 class Judge:
-    """Judges builds for one question; what it finds about a build is kept."""
+    """Judges builds for one question; what it finds about a build is kept.
 
-    def __init__(self, question: Question, catalog: Catalog) -> None:
+    ``properties`` are judged: an image has a system of its own, and perhaps cuda-compat.
+    """
+
+    def __init__(self, question: Question, catalog: Catalog, *, properties: tuple[str, ...] = PROPERTIES) -> None:
         self.question = question
         self.catalog = catalog
+        self.properties = properties
         self.platform = catalog.platform
         self._found: dict[Build, Findings] = {}
 
@@ -50,7 +57,8 @@ class Judge:
     def _glibc(self, build: Build) -> Findings:
         needed = f">={build.glibc}" if build.glibc and self.platform.startswith("linux") else ""
         found = self._property(build, "glibc", needed, f"requires glibc {build.glibc} or newer")
-        row = self.catalog.built_on(build) if needed and not (found.conflicts or found.unknown) else None
+        is_judged = needed and "glibc" in self.properties and not (found.conflicts or found.unknown)
+        row = self.catalog.built_on(build) if is_judged else None
         values = self.question.view.values("glibc") if row is not None else ()
         if row is None or all(is_within(value, f">={row.glibc}") for value in values):
             return found
@@ -63,7 +71,7 @@ class Judge:
         return Findings(unknown=(self._unknown(build, reason, needs="glibc"),))
 
     def _property(self, build: Build, name: str, needed: str, text: str) -> Findings:
-        if not needed:
+        if not needed or name not in self.properties:
             return Findings()
         values = self.question.view.values(name)
         if not values:
@@ -220,7 +228,7 @@ class Judge:
         return next((one for one in held if one.is_advice == is_advice), None)
 
     def _driver(self, build: Build) -> Findings:
-        if build.code in {"cpu", "python"} or not self.drivers:
+        if build.code in {"cpu", "python"} or not self.drivers or "driver" not in self.properties:
             return Findings()
         release = self.release(build)
         bound = self._bound(release, is_advice=False)

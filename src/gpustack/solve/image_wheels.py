@@ -1,0 +1,176 @@
+"""The frameworks that are installed in an image, judged by the rules of frameworks: GPU code, pins, libraries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpustack.model.frameworks import DISTRIBUTIONS, FRAMEWORKS, LIBRARIES, Build, pins
+from gpustack.model.image import ImageContent
+from gpustack.model.request import Requirement
+from gpustack.model.resolution import Conflict, Findings, Unknown
+from gpustack.solve.frameworks.catalog import Catalog, platform_of
+from gpustack.solve.frameworks.check import Frameworks
+from gpustack.solve.image_names import parsed
+from gpustack.solve.image_tags import Image
+from gpustack.solve.question import Question
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[([\w,.-]+)\])?(.*)")
+_OWN_PYTHON = re.compile(r"(\d+\.\d+)(?:\.\d+)?(?:-|$)")
+_CUDNN = re.compile(r"-cudnn(\d*)-")
+_BARE = ("-base-", "cuBLAS")
+"""The kind of tag of nvidia/cuda that has the CUDA runtime alone, and what frameworks miss there."""
+
+
+_FOR_CPUS = {"onnxruntime", "av"}
+"""What programs that use the GPU by another framework have for the CPU as well."""
+
+
+class _Wanted(Struct, frozen=True, kw_only=True):
+    """A distribution that an installer takes: its range, and the text that asks for it."""
+
+    name: str
+    versions: str
+    text: str
+
+
+def wheel_findings(question: Question, content: ImageContent, image: Image | None) -> Findings:
+    """What refuses the frameworks that are installed in an image, on the host and with each other."""
+    found = _judged(question, content, image, content.wheels)
+    for place in dict.fromkeys(one.place for one in content.installed):
+        found += _judged(question, content, image, tuple(_of_environment(question, content, place)))
+    return replace(found, conflicts=tuple(dict.fromkeys(found.conflicts)), hints=tuple(dict.fromkeys(found.hints)))
+
+
+def _judged(question: Question, content: ImageContent, image: Image | None, texts: tuple[str, ...]) -> Findings:
+    """The findings on what is installed together."""
+    wanted = {one.name: one for one in _wanted(texts)}
+    if not wanted.keys() <= _FOR_CPUS:
+        wanted = {name: one for name, one in wanted.items() if name not in _FOR_CPUS}
+    if not wanted:
+        return Findings()
+    here = _inside(question, content)
+    free = tuple(one for one in wanted.values() if not _is_exact(one.versions))
+    properties = (*(("python",) if _python(content) else ()), *(("driver",) if free else ()))
+    taken = Frameworks(here, (), properties=properties)
+    for one in free:
+        builds = () if one.name in LIBRARIES else taken.candidates(one.name, one.versions)
+        if builds:
+            wanted[one.name] = replace(one, versions=f"=={builds[0].version}")
+    asked = tuple(Requirement(component=one.name, versions=one.versions) for one in wanted.values())
+    beside = _libraries(here, content, image, tuple(wanted))
+    frameworks = Frameworks(_with(here, beside), asked, properties=properties)
+    found = frameworks.findings() + _absent(frameworks, content, image, beside)
+    return _of_image(content, found, free)
+
+
+def _of_environment(question: Question, content: ImageContent, place: str) -> Iterator[str]:
+    """The builds of the facts that are installed in an environment, as requirements."""
+    catalog = Catalog(question.matrix, platform_of(question.host))
+    for one in content.installed:
+        if one.place == place and one.name in FRAMEWORKS:
+            version, _, local = one.version.partition("+")
+            same = (row for row in catalog.builds(one.name) if (row.version, row.local) == (version, local))
+            if next((row.code for row in same), "cpu") != "cpu":  # of those without CUDA a warning speaks
+                yield f"{one.name}=={one.version}"
+
+
+def _is_exact(versions: str) -> bool:
+    return versions.startswith("==") and "*" not in versions
+
+
+def _wanted(texts: tuple[str, ...]) -> Iterator[_Wanted]:
+    for text in texts:
+        match = _REQUIREMENT.fullmatch(text)
+        name = re.sub(r"[-_.]+", "-", match[1]).lower() if match is not None else ""
+        if match is None or name not in DISTRIBUTIONS:
+            continue
+        yield _Wanted(name=name, versions=match[3].replace("===", "=="), text=text)
+        for major in re.findall(r"cuda(12|13)", match[2] or "") if name == "jax" else ():
+            yield _Wanted(name=f"jax-cuda{major}-plugin", versions=match[3].replace("===", "=="), text=text)
+
+
+def _inside(question: Question, content: ImageContent) -> Question:
+    """The question about the inside of the image: the Python is that of its base, and nothing of the host is asked."""
+    driver = question.asked.get("driver")
+    request = replace(question.request, requirements=(driver,) if driver is not None else ())
+    python = _python(content)
+    host = replace(question.host, python=python) if python else question.host
+    return Question(question.matrix, host, request, mode="check")
+
+
+def _python(content: ImageContent) -> str:
+    """The Python of an image that is built from python:3.12; "" for others."""
+    base = parsed(content.base)
+    match = _OWN_PYTHON.match(base.tag) if base is not None and base.repository == "python" else None
+    return match[1] if match is not None else ""
+
+
+def _libraries(
+    question: Question, content: ImageContent, image: Image | None, names: tuple[str, ...]
+) -> tuple[Requirement, ...]:
+    """CUDA and cuDNN of the image's system, where nothing that is installed into it has others."""
+    if content.adds_libraries or image is None or image.repository != "cuda" or image.basis:
+        return ()
+    if any(name in LIBRARIES or name == "torch" for name in names):
+        return ()
+    found = [Requirement(component="cuda", versions=f"=={image.cuda}")]
+    kind = _CUDNN.search(image.tag)
+    number = content.environment.get("NV_CUDNN_VERSION", "")
+    if kind is not None and (number or kind[1]):
+        rows = question.matrix.releases("cudnn")
+        newest = next((row.version for row in rows if row.version.startswith(f"{kind[1]}.")), "")
+        found.append(Requirement(component="cudnn", versions=f"=={number or newest}"))
+    return tuple(found)
+
+
+def _with(question: Question, more: tuple[Requirement, ...]) -> Question:
+    request = replace(question.request, requirements=(*question.request.requirements, *more))
+    return Question(question.matrix, question.host, request, mode="check")
+
+
+def _absent(
+    frameworks: Frameworks, content: ImageContent, image: Image | None, beside: tuple[Requirement, ...]
+) -> Findings:
+    """Libraries that a framework loads from the system, and that this kind of nvidia/cuda's images does not have."""
+    chosen = frameworks.chosen() if beside and image is not None else None
+    found = Findings()
+    for build in (chosen or {}).values():
+        row = frameworks.catalog.cudnn_of(build)
+        if image is None or row is None or _has_own(build):
+            continue
+        lacks = [_BARE[1]] if _BARE[0] in f"-{image.tag.partition('-')[2]}" else []
+        lacks += [] if _CUDNN.search(image.tag) else [f"cuDNN {row.cudnn}"]
+        if lacks:
+            reason = (
+                f"{build.named} loads {' and '.join(lacks)} from the system, and {content.base} has none: take its tag"
+                " with runtime and cudnn, or install the wheels of these libraries"
+            )
+            sources = frameworks.question.matrix.addresses((*row.src, *build.src))
+            one = Conflict(kind="framework", between=(build.named, content.base), reason=reason, sources=sources)
+            found += Findings(conflicts=(one,))
+    return found
+
+
+def _has_own(build: Build) -> bool:
+    return any(name.startswith("nvidia-cudnn") for name in pins(build.requires))
+
+
+def _of_image(content: ImageContent, found: Findings, free: tuple[_Wanted, ...]) -> Findings:
+    """The findings as those of the image. What an installer chooses later is no conflict, but unknown."""
+    floating = [one for one in free if any(f"{one.name}==" in conflict.reason for conflict in found.conflicts)]
+    warnings = tuple(text for text in found.warnings if "requires driver" not in text)
+    if floating:
+        reason = found.conflicts[0].reason
+        names = ", ".join(one.text for one in floating)
+        text = f"image {content.name}: {names} means another release every month; today: {reason}"
+        more = Findings(unknown=(Unknown(reason=text, sources=found.conflicts[0].sources),))
+        return more + Findings(unknown=found.unknown, warnings=warnings, hints=found.hints)
+    conflicts = tuple(
+        replace(one, kind="image", between=(f"image: {content.name}", one.between[-1])) for one in found.conflicts
+    )
+    unknown = tuple(replace(one, reason=f"image {content.name}: {one.reason}") for one in found.unknown)
+    return Findings(conflicts=conflicts, unknown=unknown, warnings=warnings, hints=found.hints)
