@@ -85,6 +85,11 @@ def _unknown_version(question: Question, requirement: Requirement) -> GpustackEr
 def _nothing_offered(question: Question, component: str) -> GpustackError:
     host = question.host
     method = question.offers.method(component)
+    page = _page(question, component)
+    if page is not None and page.by_hand:
+        msg = f"{title(component)} is not planned: no facts about its packages are held"
+        hint = f"install them from {page.page}; `gpustack verify {component}` checks what is installed"
+        return UnsupportedError(msg, code="not-offered", hint=hint)
     unknown = outside(question, component)
     why = unknown.reason.partition(": ")[2] if unknown is not None else ""
     limit, _ = method_limit(question, component, method)
@@ -125,10 +130,11 @@ def _ways_around(question: Question, component: str) -> str:
 
 
 class DownloadPage(Struct, frozen=True, kw_only=True):
-    """Where NVIDIA gives out the files of a component behind a login."""
+    """Where NVIDIA gives out the files of a component behind a login, or those that no plan installs (by_hand)."""
 
     component: str
     page: str
+    by_hand: bool = False
     src: tuple[str, ...] = ()
 
 
@@ -145,9 +151,14 @@ def _files_behind_login(question: Question, component: str) -> list[str]:
     if not rows:
         return []
     row = max(rows, key=lambda row: version(row.version))
-    pages = question.matrix.everywhere("download_pages", DownloadPage)
-    page = row.url or next((one.page for one in pages if one.component == component), "")
-    return [f"download {row.file} from {page}, which asks for a login, and use it: --from {component}=FILE"]
+    page = _page(question, component)
+    where = row.url or (page.page if page is not None else "")
+    return [f"download {row.file} from {where}, which asks for a login, and use it: --from {component}=FILE"]
+
+
+def _page(question: Question, component: str) -> DownloadPage | None:
+    rows = question.matrix.everywhere("download_pages", DownloadPage)
+    return next((one for one in rows if one.component == component), None)
 
 
 def _of_jetpack(question: Question) -> str:

@@ -107,6 +107,9 @@ def _not_a_component(name: str) -> str:
     return nearest(name, (*COMPONENTS, *DISTRIBUTIONS) if "-" in name else usual, shown=usual)
 
 
+_FORMS = frozenset({"conda", "pixi", "uv"})
+"""Forms of a plan that users ask for as methods."""
+
 _SPELLED = {"wheel": "pip", "archive": "tar"}
 """Other words for methods, by what they install."""
 
@@ -120,7 +123,8 @@ def parse_methods(texts: tuple[str, ...]) -> dict[str, Method]:
         found = next((method for method in METHODS if method == _SPELLED.get(name, name)), None)
         if found is None:
             msg = f"{name!r} is not a method"
-            raise UsageError(msg, code="unknown-method", hint=nearest(name, METHODS))
+            hint = f"{name} is a form: --format {name}" if name in _FORMS else nearest(name, METHODS)
+            raise UsageError(msg, code="unknown-method", hint=hint)
         if methods.get(where, found) != found:
             msg = f"two methods are given for {where or 'all components'}: {methods[where]} and {found}"
             raise UsageError(

@@ -24,6 +24,9 @@ _BINDING = ("torch", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "sgl-kernel
 PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 """What makes JAX compute on GPUs, the newer CUDA first."""
 
+_PYTHONS = tuple(f"3.{minor}" for minor in range(8, 20))
+"""Versions of Python that an environment may get, oldest first: those that most systems can have."""
+
 
 class Frameworks:
     """The frameworks of one question."""
@@ -251,6 +254,18 @@ class Frameworks:
             if not found.conflicts and not found.unknown and one.status != "yanked" and self._closed(one):
                 where = f", from {one.index_option}" if one.index else ""
                 return (f"compatible here: {one.named}{where}",)
+        return self._one_obstacle([refused, *builds])
+
+    def _one_obstacle(self, builds: list[Build]) -> tuple[str, ...]:
+        """What refuses every release here: the GPU, or else a Python that one of them would run on."""
+        refused = [(one, {c.between[1].partition(":")[0] for c in self.judge.of(one).conflicts}) for one in builds]
+        if all("gpu" in subjects for _, subjects in refused):
+            gpus = ", ".join(dict.fromkeys(gpu.called for gpu in self.question.host.gpus))
+            return (f"no known release of {builds[0].component} runs on {gpus}",)
+        for one, subjects in refused:
+            if subjects == {"python"} and one.status != "yanked":
+                python = next((minor for minor in _PYTHONS if is_within(minor, one.python)), "")
+                return (f"with another Python (--python {python}): {one.named}",) if python else ()
         return ()
 
     def _closed(self, build: Build) -> bool:
