@@ -1,10 +1,15 @@
 """Change single places of the code, and look whether a test of that code fails: what nobody asserts is found so.
 
-    .venv/bin/python ci/mutate_code.py solve|detect [--mutants 150] [--seed 1] [--only FILE-NAME]
+    .venv/bin/python ci/mutate_code.py solve|detect|findings [--mutants 150] [--seed 1] [--only FILE-NAME]
 
 Draws places in functions (comparisons, conditions, numbers, texts, returns, terms of conditions), changes one at a
-time, runs the tests of the area that call that function until one fails, and prints the changes that no test noticed.
-Exit code 1 where fewer than 95 of 100 are noticed. First all tests of the area run unchanged, which have to pass.
+time in a copy of the process, runs the tests that come by that place until one fails, and prints the changes that no
+test noticed. Exit code 1 where fewer than 95 of 100 are noticed. First all tests of the area run unchanged, which have
+to pass.
+
+Every host that a test describes comes by every detector. So for a change in a detector all hosts of the tests are
+first judged again by the detectors that use the changed code: only tests of a host of which they say something else
+can notice it, and only those run.
 """
 
 from __future__ import annotations
@@ -24,28 +29,38 @@ import sys
 import time
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
 
+from gpustack.detect.problems import DETECTORS
+from gpustack.detect.problems.registry import Detector
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src/gpustack"
+_DETECTORS = "detect/problems/*.py"
 AREAS = {
     "solve": (("solve/*.py",), ("tests/unit/solve", "tests/test_combinations.py", "tests/test_scenarios.py")),
     "detect": (("detect/*.py", "detect/*/*.py"), ("tests/unit/detect",)),
+    "findings": (
+        (_DETECTORS, "solve/sentences.py", "solve/words.py", "solve/reasons.py"),
+        ("tests/unit/detect", "tests/unit/solve", "tests/failures", "tests/test_scenarios.py"),
+    ),
 }
 """By area: the code that is changed, and the tests that belong to it."""
 
 WANTED = 0.95
 MOST_TESTS = 250
-"""Tests that are run against one change before it counts as unnoticed, the quickest first."""
+"""Tests that are run against one change before it counts as unnoticed: those that see most of the function first."""
 LIMIT_S = 300
 """A change may make a loop endless: that is noticed too."""
 
 Place = tuple[Path, int, str]
+Block = tuple[str, int, int]
+"""A list of statements: its file, and where the first of them begins."""
 _OTHER = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Add: ast.Sub, ast.Sub: ast.Add,
@@ -97,7 +112,7 @@ class Mutation:
 
     def __init__(self, file: Path, number: int, way: str) -> None:
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        node = _nodes(tree)[number]
+        node, self.block = _nodes(tree)[number]
         self.file, self.line, self.way = file, node.lineno, way
         self.before = ast.unparse(node).splitlines()[0][:90]
         change = next(make for name, make in ways(node) if name == way)
@@ -145,30 +160,47 @@ def _lines(code: types.CodeType) -> Iterator[int]:
             yield from _lines(one)
 
 
-def _nodes(tree: ast.Module) -> list[Any]:  # noqa: C901 (one walk)
-    """The nodes inside functions that may be changed, in a fixed order; docstrings and annotations apart."""
-    found: list[Any] = []
+def _nodes(tree: ast.Module) -> list[tuple[Any, tuple[int, int]]]:
+    """The nodes inside functions that may be changed, in a fixed order, each with the begin of its block."""
+    found: list[tuple[Any, tuple[int, int]]] = []
 
-    def walk(node: ast.AST, *, inside: bool) -> None:
-        if isinstance(node, ast.FunctionDef):
-            for number, statement in enumerate(node.body):
-                if number or not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
-                    walk(statement, inside=True)
-            return
-        if inside and next(ways(node), None) is not None:
-            found.append(node)
-        if isinstance(node, ast.FormattedValue):
-            walk(node.value, inside=inside)
-            return
-        for name, value in ast.iter_fields(node):
-            if name in {"annotation", "decorator_list"}:
-                continue
+    def walk(node: ast.AST, block: tuple[int, int] | None) -> None:
+        if block is not None and next(ways(node), None) is not None:
+            found.append((node, block))
+        is_inside = block is not None or isinstance(node, ast.FunctionDef)
+        for name, value in _children(node):
+            is_block = is_inside and isinstance(value, list) and value and isinstance(value[0], ast.stmt)
+            inner = _begin(value) if is_block else None if name == "args" and block is None else block
             for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    walk(child, inside=inside)
+                if isinstance(child, ast.AST) and not _is_docstring(child):
+                    walk(child, inner)
 
-    walk(tree, inside=False)
+    walk(tree, None)
     return found
+
+
+def _children(node: ast.AST) -> Iterator[tuple[str, Any]]:
+    """The fields of a node that may be changed: no annotation or decorator, and no format of a value."""
+    without = {"format_spec"} if isinstance(node, ast.FormattedValue) else {"annotation", "returns", "decorator_list"}
+    yield from ((name, value) for name, value in ast.iter_fields(node) if name not in without)
+
+
+def _is_docstring(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _begin(block: list[ast.stmt]) -> tuple[int, int]:
+    return block[0].lineno, block[0].col_offset
+
+
+def _blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
+    """The lists of statements inside functions."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            for node in ast.walk(function):
+                for _, value in ast.iter_fields(node):
+                    if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                        yield value
 
 
 class Changes:
@@ -176,42 +208,46 @@ class Changes:
 
     def __init__(self, files: set[str], chosen: list[Place]) -> None:
         self._files, self._chosen = files, chosen
-        self._caches: list[Any] = []
-        self._called: set[tuple[str, int]] = set()
-        self._by_function: dict[tuple[str, int], dict[str, pytest.Item]] = defaultdict(dict)
+        self._reached: dict[str, set[Block]] = {}
+        self._items: dict[str, pytest.Item] = {}
         self._seconds: dict[str, float] = {}
+        self._hosts = Hosts()
         self.survivors = 0
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        for one in self._caches:
-            one.cache_clear()
-        self._called.clear()
+        _CODE.forget()
+        self._items[item.nodeid] = item
+        self._hosts.begin(item.nodeid, self._reached.setdefault(item.nodeid, set()))
         started = time.monotonic()
         yield
         self._seconds[item.nodeid] = time.monotonic() - started
-        for function in self._called:
-            self._by_function[function][item.nodeid] = item
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            _say(f"fails as the code is: {report.nodeid}")
 
     def pytest_collection_finish(self) -> None:
-        """Let each function of the area say that it is called."""
-        builtins._called = self._called.add  # type: ignore[attr-defined]  # noqa: SLF001 (seen from everywhere)
+        """Let each block of the area's functions say that it is reached."""
+        gc.unfreeze()  # tests/conftest.py hides from the collector what was imported before it
+        self._hosts.begin("", set())
         for file in self._files:
             importlib.import_module(".".join(Path(file).relative_to(SOURCE.parent).with_suffix("").parts))
+        _CODE.find(self._files)
+        for file in self._files:
             tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-            for node in ast.walk(tree):
-                if isinstance(node, ast.FunctionDef):
-                    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-                    call = ast.parse(f"_called({(file, first)!r})").body[0]
-                    node.body.insert(0, ast.copy_location(call, node.body[0]))
-            _apply(Path(file), list(_functions(compile(ast.fix_missing_locations(tree), file, "exec"))))
-        self._caches = _caches()
+            for block in {id(one): one for one in _blocks(tree)}.values():
+                call = ast.parse(f"_reached({(file, *_begin(block))!r})").body[0]
+                block.insert(0, ast.copy_location(call, block[0]))
+            _CODE.apply(file, list(_functions(compile(ast.fix_missing_locations(tree), file, "exec"))))
+        self._hosts.watch()
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Iterator[None]:
         yield
         if session.testsfailed:
             return
+        gc.freeze()  # what is looked at is copied
         for number, place in enumerate(self._chosen, 1):
             mutation = Mutation(*place)
             answer = self._notices(mutation)
@@ -223,25 +259,84 @@ class Changes:
 
     def _notices(self, mutation: Mutation) -> bool | None:
         """Whether a test fails with the change, made in a copy of this process; None where no test comes by."""
-        codes = list(mutation.functions())
-        items: dict[str, pytest.Item] = {}
-        for code in codes:
-            items |= self._by_function.get((str(mutation.file), code.co_firstlineno), {})
-        if not items:
+        block = (str(mutation.file), *mutation.block)
+        names = [name for name, reached in self._reached.items() if block in reached]
+        detectors = self._hosts.reached.get(block, set())
+        if not names and not detectors:
             return None
-        ordered = sorted(items.values(), key=lambda item: self._seconds[item.nodeid])[:MOST_TESTS]
         child = os.fork()
         if not child:
             signal.alarm(LIMIT_S)
             _silence()
-            _apply(mutation.file, codes)
-            os._exit(int(any(_fails(item, after) for item, after in zip(ordered, [*ordered[1:], None], strict=True))))
+            _CODE.apply(str(mutation.file), list(mutation.functions()))
+            first = sorted(names, key=lambda name: (-self._seen(name, mutation), self._seconds[name]))[:MOST_TESTS]
+            os._exit(int(self._fail(self._hosts.changed(detectors)) or self._fail(first)))
         return os.waitpid(child, 0)[1] != 0
 
+    def _seen(self, name: str, mutation: Mutation) -> int:
+        """How many blocks of the changed file a test reaches."""
+        return sum(file == str(mutation.file) for file, _, _ in self._reached[name])
 
-def _fails(item: pytest.Item, after: pytest.Item | None) -> bool:
-    item._initrequest()  # type: ignore[attr-defined]  # noqa: SLF001 (the item has run before)
-    return any(report.failed for report in runtestprotocol(item, log=False, nextitem=after))
+    def _fail(self, names: Iterable[str]) -> bool:
+        """Whether one of these tests fails."""
+        for name in dict.fromkeys(names):
+            item = self._items[name]
+            item._initrequest()  # type: ignore[attr-defined]  # noqa: SLF001 (the item has run before)
+            if any(report.failed for report in runtestprotocol(item, log=False, nextitem=item)):
+                return True
+        return False
+
+
+class Hosts:
+    """The hosts that tests describe, with what each detector said of them, and the blocks that a detector reaches."""
+
+    def __init__(self) -> None:
+        self.reached: dict[Block, set[str]] = defaultdict(set)
+        self._detectors = dict(DETECTORS)
+        self._said: list[tuple[str, Any, dict[str, Any]]] = []
+        self._test = ""
+
+    def begin(self, test: str, reached: set[Block]) -> None:
+        """From now on a test runs, which reaches blocks outside of detectors too."""
+        self._test = test
+        builtins._reached = reached.add  # type: ignore[attr-defined]  # noqa: SLF001 (seen from everywhere)
+
+    def watch(self) -> None:
+        """Let each detector keep what it says."""
+        for identity, detector in self._detectors.items():
+            DETECTORS[identity] = self._watched(identity, detector)
+
+    def _watched(self, identity: str, detector: Detector) -> Detector:
+        mine = set[Block]()
+
+        def say(scene: Any) -> Iterator[Any]:  # noqa: ANN401 (a scene)
+            if not self._said or self._said[-1][1] is not scene:
+                self._said.append((self._test, scene, {}))
+            outside = builtins._reached  # type: ignore[attr-defined]  # noqa: SLF001
+            builtins._reached = mine.add  # type: ignore[attr-defined]  # noqa: SLF001
+            said = tuple(detector(scene))
+            builtins._reached = outside  # type: ignore[attr-defined]  # noqa: SLF001
+            self._said[-1][2][identity] = said
+            for block in mine:
+                if str(SOURCE / "detect/problems") in block[0]:
+                    self.reached[block].add(identity)
+                else:
+                    outside(block)
+            return iter(said)
+
+        return say
+
+    def changed(self, detectors: set[str]) -> Iterator[str]:
+        """The tests of whose hosts one of the detectors says something else than before."""
+        for test, scene, said in self._said:
+            if any(self._says(one, scene) != said[one] for one in detectors if one in said):
+                yield test
+
+    def _says(self, identity: str, scene: Any) -> Any:  # noqa: ANN401 (a scene; findings, or None for a failure)
+        try:
+            return tuple(self._detectors[identity](scene))
+        except Exception:  # noqa: BLE001 (whatever a changed program does is another answer)
+            return None
 
 
 _OUT = os.dup(1)
@@ -251,21 +346,36 @@ def _say(text: str) -> None:
     os.write(_OUT, f"{text}\n".encode())
 
 
-def _caches() -> list[Any]:
-    """What functions of the area's packages keep: an answer of the unchanged code would hide the change."""
-    found = (one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper))  # noqa: SLF001
-    return [one for one in found if str(one.__module__).startswith(("gpustack.solve", "gpustack.detect"))]
+class Code:
+    """The functions of the area's files, and what functions of their packages keep from one call to the next."""
 
+    def __init__(self) -> None:
+        self._functions: dict[str, list[types.FunctionType]] = defaultdict(list)
+        self._caches: list[Any] = []
 
-def _apply(file: Path, codes: list[types.CodeType]) -> None:
-    for one in _caches():
-        one.cache_clear()
-    wanted = {(code.co_name, code.co_firstlineno): code for code in codes}
-    for one in gc.get_objects():
-        if isinstance(one, types.FunctionType) and one.__code__.co_filename == str(file):
+    def find(self, files: set[str]) -> None:
+        for one in gc.get_objects():
+            if isinstance(one, types.FunctionType) and one.__code__.co_filename in files:
+                self._functions[one.__code__.co_filename].append(one)
+            elif isinstance(one, functools._lru_cache_wrapper) and one.__module__.startswith("gpustack."):  # noqa: SLF001
+                self._caches += [one] if one.__module__.split(".")[1] in {"solve", "detect"} else []
+
+    def forget(self) -> None:
+        """Drop what was kept: an answer of the unchanged code would hide the change."""
+        for one in self._caches:
+            one.cache_clear()
+
+    def apply(self, file: str, codes: list[types.CodeType]) -> None:
+        """Give the functions of a file these codes."""
+        self.forget()
+        wanted = {(code.co_name, code.co_firstlineno): code for code in codes}
+        for one in self._functions[file]:
             code = wanted.get((one.__code__.co_name, one.__code__.co_firstlineno))
             if code is not None:
                 one.__code__ = code
+
+
+_CODE = Code()
 
 
 def _silence() -> None:
@@ -279,20 +389,21 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="files whose name holds this")
+    parser.add_argument("--tests", nargs="+", help="in place of the area's tests")
     options = parser.parse_args()
     patterns, tests = AREAS[options.area]
     files = sorted(file for pattern in patterns for file in SOURCE.glob(pattern) if options.only in str(file))
     places = [
         (file, number, way)
         for file in files
-        for number, node in enumerate(_nodes(ast.parse(file.read_text(encoding="utf-8"))))
+        for number, (node, _) in enumerate(_nodes(ast.parse(file.read_text(encoding="utf-8"))))
         for way, _ in ways(node)
     ]
     chosen = random.Random(options.seed).sample(places, min(options.mutants, len(places)))  # noqa: S311 (no secret)
     changes = Changes({str(file) for file in files}, chosen)
     os.chdir(ROOT)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-        before = pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[changes])
+        before = pytest.main(["-q", "-p", "no:cacheprovider", *(options.tests or tests)], plugins=[changes])
     if before != 0:
         _say("the tests fail as the code is")
         return 2

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.finding_goldens import Findings
 
 from gpustack.detect.api import detect
 from gpustack.detect.hostfile import dump, parse
@@ -38,8 +39,9 @@ def value_at(document: Any, path: str) -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_host_is_as_expected(name: str, matrix: Matrix) -> None:
+def test_host_is_as_expected(name: str, matrix: Matrix, findings: Findings) -> None:
     host = host_at(name, matrix)
+    findings.compare(f"fixtures: {name}", host.problems)
     expected = json.loads((FIXTURES / name / "expect.json").read_text(encoding="utf-8"))
     document = json.loads(dump(host))
     values = {path: value_at(document, path) for path in expected["values"]}

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.finding_goldens import Findings, named
 from tests.reading import cases_in
 from tests.signing import GLOBAL, SHIM, certificate, enrolled, signed
 
@@ -26,7 +27,7 @@ def _hosts(name: str) -> list[dict[str, Any]]:
     return hosts
 
 
-CASES = [case for name in ("host-threads", "host-messages") for case in _hosts(name)]
+CASES = [case for name in ("host-threads", "host-messages") for case in named(name, _hosts(name))]
 LOGS = ("detect-unexplained", "detect-service-log")
 """What is said of lines of logs: of a near host in ``container-threads`` nothing."""
 
@@ -182,8 +183,10 @@ def matrix() -> Matrix:
     return load_matrix()
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["thread"].removeprefix("https://github.com/") for case in CASES])
-def test_the_host_is_told_what_it_lacks(case: dict[str, Any], matrix: Matrix, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "case"), CASES, ids=[name.partition(": ")[2] for name, _ in CASES])
+def test_the_host_is_told_what_it_lacks(
+    name: str, case: dict[str, Any], matrix: Matrix, tmp_path: Path, findings: Findings
+) -> None:
     found = problems(tmp_path, case, matrix)
     told = [f"{problem.message} | {problem.fix}" for problem in found]
     for problem in found:
@@ -193,12 +196,14 @@ def test_the_host_is_told_what_it_lacks(case: dict[str, Any], matrix: Matrix, tm
         assert any(all(word.lower() in text.lower() for word in words) for text in told), (words, told)
     for word in case.get("never", ()):
         assert not [text for text in told if word.lower() in text.lower()], word
+    findings.compare(name, found)
 
 
-def test_hosts_of_containers_clusters_and_machines(matrix: Matrix, tmp_path: Path) -> None:
+def test_hosts_of_containers_clusters_and_machines(matrix: Matrix, tmp_path: Path, findings: Findings) -> None:
     faults = []
-    for number, case in enumerate(_hosts("container-threads")):
+    for number, (name, case) in enumerate(named("container-threads", _hosts("container-threads"))):
         found = problems(tmp_path / str(number), case, matrix)
+        findings.compare(name, found)
         told = [f"{problem.message} | {problem.fix}".lower() for problem in found]
         lacking = [
             words

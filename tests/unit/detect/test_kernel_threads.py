@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.finding_goldens import Findings, named
 from tests.reading import cases_in
 
 from gpustack.detect.api import detect
@@ -81,9 +82,14 @@ def tree(root: Path, thread: dict[str, Any]) -> Path:
     return root
 
 
-@pytest.mark.parametrize("thread", THREADS, ids=[one["thread"].replace("/", "-") for one in THREADS])
-def test_a_host_like_the_threads_is_told_its_cause(thread: dict[str, Any], tmp_path: Path, matrix: Matrix) -> None:
+@pytest.mark.parametrize(
+    ("name", "thread"), named("kernel-threads", THREADS), ids=[one["thread"].replace("/", "-") for one in THREADS]
+)
+def test_a_host_like_the_threads_is_told_its_cause(
+    name: str, thread: dict[str, Any], tmp_path: Path, matrix: Matrix, findings: Findings
+) -> None:
     host = detect(tree(tmp_path, thread), matrix)
+    findings.compare(name, host.problems)
     told = {problem.id: f"{problem.message} | {problem.fix}" for problem in host.problems if problem.severity != "info"}
     assert not {*thread.get("absent", ())} & {problem.id for problem in host.problems}
     if "silent" in thread:
