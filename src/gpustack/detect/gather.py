@@ -19,7 +19,7 @@ from gpustack.detect.machine import Machine, ThisMachine
 from gpustack.detect.packages_db import PackageReader, wanted_names
 from gpustack.detect.parse import toolkit
 from gpustack.detect.parse.libraries import loader_folders
-from gpustack.detect.parse.packages import all_packages
+from gpustack.detect.parse.packages import XBPS, all_packages
 from gpustack.detect.parse.pci import BASE, guest_addresses
 from gpustack.detect.parse.release_files import PATTERNS as RELEASE_FILES
 from gpustack.detect.parse.repositories import fingerprints
@@ -67,6 +67,9 @@ def gathered(tree: Tree, machine: Machine, *, packages: tuple[str, ...] = (), py
     status = reader.dpkg_status()
     if status is not None:
         work.files["/var/lib/dpkg/status"] = status
+    names = reader.xbps_names()
+    if names:
+        work.listings[XBPS] = names
     rpms = reader.rpm_lines()
     # Debian's rpm is a tool for foreign packages: without a database file it has no information.
     if not rpms and tree.is_whole and (status is None or reader.has_unread_rpms):

@@ -23,6 +23,8 @@ RPM_LIMIT = 20_000
 
 RPM_FOLDERS = ("/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm")
 _FIELDS = later(rb"^(?:Package|Status|Version|Architecture|Maintainer|Source): [^\n]{0,400}", re.MULTILINE)
+XBPS = "/var/db/xbps/pkgdb-*.plist"
+_XBPS = later(rb"<key>pkgver</key>\s*<string>([\w.+-]{1,200})</string>")
 _FIRST = b"Package: "
 _NAME = later(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
 
@@ -57,6 +59,18 @@ class PackageReader:
     def _wanted_first(self) -> re.Pattern[bytes]:
         """The first line of a relevant package's stanza: one comparison for each of a thousand packages."""
         return re.compile(_FIRST + b"(?:" + _wanted_pattern(self._names).encode() + rb")[ \t]*\n")
+
+    def xbps_names(self) -> tuple[str, ...]:
+        """The relevant packages of Void's database: name-version_revision."""
+        for path in self.tree.glob(XBPS, limit=1):
+            try:
+                found = _XBPS.findall(self.tree.read_bytes(path, STATUS_LIMIT))
+            except (MissingFileError, UnusableFileError) as exc:
+                self.faults[path] = str(exc)
+                return ()
+            names = (name.decode("utf-8", "replace") for name in found)
+            return tuple(sorted(name for name in names if self._wanted.fullmatch(name.rpartition("-")[0])))
+        return ()
 
     def dpkg_status(self) -> str | None:
         """The relevant stanzas, with the relevant fields; None if there is no dpkg."""

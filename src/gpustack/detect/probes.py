@@ -51,6 +51,7 @@ MARKS = (
     "/usr/lib/wsl/lib", "/usr/bin/nv-fabricmanager", "/usr/bin/nvidia-ctk", "/usr/bin/nvidia-smi", "/usr/bin/dcgmi",
     "/usr/bin/gdrcopy_sanity", "/usr/bin/nvidia-imex",
     "/usr/bin/ffmpeg", "/usr/local/bin/ffmpeg", "/opt/tritonserver/bin/tritonserver", "/etc/apt/trusted.gpg",
+    "/usr/bin/clang", "/usr/bin/ld.lld",
     "/usr/bin/sqv", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm", "/dev/dxg", "/usr/bin/nvidia-modprobe",
     "/sbin/ldconfig.real", "/usr/sbin/ldconfig.real", "/usr/bin/kubelet", "/proc/device-tree", "/proc/sys/kernel",
     "/sys/bus/pci/devices",
@@ -107,10 +108,12 @@ LISTINGS = (
     "/etc/apt/sources.list.d", "/sys/bus/pci/devices", "/etc/pki/rpm-gpg", "/usr/lib/wsl/lib",
     "/sys/firmware/efi/efivars", "/dev/nvidia-caps-imex-channels", "/dev/dri", "/sys/class/infiniband",
     "/lib/firmware/nvidia", "/sys/class/net", "/sys/class/backlight", "/var/lib/pacman/local",
+    "/var/lib/pkgtools/packages", "/var/log/packages",
 )  # fmt: skip
 
 LINKS = (
     "/usr/local/cuda", "/etc/alternatives/cuda", "/boot/vmlinuz", "/vmlinuz", "/usr/bin/python3", "/usr/bin/gcc",
+    "/usr/bin/cc",
     "/usr/bin/nvcc", "/usr/include/cudnn.h", "/etc/alternatives/libcudnn", "/usr/local/bin/ffmpeg",
 )  # fmt: skip
 
@@ -133,6 +136,8 @@ KEPT_NAMES = {
     "/sys/firmware/efi/efivars": r"SecureBoot-|Mok(?:List|New|DelRT)|db-",
     "/usr/share/keyrings": r"nvidia|cuda|libnvidia",
     "/etc/apt/keyrings": r"nvidia|cuda",
+    "/var/lib/pkgtools/packages": r"nvidia|kernel-|cuda|cudnn|xf86-video-nouveau",
+    "/var/log/packages": r"nvidia|kernel-|cuda|cudnn|xf86-video-nouveau",
     "/var/lib/pacman/local": (
         r"(?:lib32-|opencl-|libva-|linux-[\w-]+-)?nvidia|linux|cuda|cudnn|nccl|tensorrt|dkms-|steam-|wine|egl-|gdm-|"
         r"(?:lib32-)?vulkan-icd|ffmpeg-|docker-|podman-|bbswitch|bumblebee|envycontrol|optimus|supergfx|gcc-|glibc-"
@@ -193,7 +198,7 @@ COMMANDS = (
 """Run on the running machine only; none of them changes anything or needs root."""
 
 PACKAGE_NAMES = (
-    r"(?:lib)?(?:32)?nvidia.*|libnv.*|cuda.*|libcuda.*|libcu(?:blas|fft|rand|solver|sparse|file).*|(?:lib)?cudnn.*|tensorrt.*|"
+    r"(?:lib)?(?:32)?nvidia.*|linux(?:\d[\d.]*)?(?:-lts|-mainline)?(?:-headers)?|libnv.*|cuda.*|libcuda.*|libcu(?:blas|fft|rand|solver|sparse|file).*|(?:lib)?cudnn.*|tensorrt.*|"
     r"nv-codec-headers|libffmpeg-nvenc-dev|libnccl.*|nccl.*|python3-libnvinfer.*|ffmpeg|"
     r"linux-(?:image|headers|modules-nvidia|objects-nvidia|signatures-nvidia)-.*|kernel(?:-.*)?|kmod-.*|akmod-.*|dkms|"
     r"xorg-x11-drv-nvidia.*|xserver-xorg-video-nvidia.*|nvidia-x11-drv.*|firmware-nvidia.*|glx-.*|libc6|glibc|"

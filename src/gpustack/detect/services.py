@@ -40,6 +40,7 @@ LOGS = (
     "/var/log/docker*.log", "/var/log/containerd*.log", "/var/log/kubelet*.log", "/var/log/crio*.log",
     "/var/log/cuda*.log", "/var/log/nvidia*.log", "/var/log/dcgm*.log", "/var/log/gridd*.log", "/var/log/startup*.log",
     "/var/log/waagent.log", "/var/log/enroot*.log", "/var/log/pve/tasks/*/*", "/var/log/libvirt/*.log",
+    "/home/*/.config/*/*.log", "/home/*/.local/share/*/*.log", "/home/*/.local/state/*/*.log", "/home/*/.cache/*/*.log",
     "/var/log/tritonserver*.log", "/var/log/vllm*.log", "/root/*.log", "/home/*/*.log", "/workspace/*.log",
 )  # fmt: skip
 """Where services of hosts with GPUs write; of these files the end is read."""
@@ -89,7 +90,7 @@ PROGRAMS = (
 FAILURES = (
     b"rror:", b"ERROR", b"atal:", b"FATAL", b"ailed", b"annot ", b"ould not ", b"nable to ", b" not found", b"No rule ",
     b"o such file", b"UNAVAILABLE", b"file too short", b"result=", b"known ", b"nsupported ", b"undefined symbol",
-    b"Exception",
+    b"Exception", b"outdated",
 )  # fmt: skip
 KEPT_FAILURES = 40
 """So many of a program's last lines that read like a failure are kept."""
@@ -149,7 +150,8 @@ WORDS = (
     b"mount hooks", *desktop.WORDS, b"/.singularity.d", b"module.lds", b"Unsupported config", b"initialize backend",
     b"nvproxy", b"JAX was built", b"file too short", b"ERROR: init", b"load plan file", b"VFIO_MAP", b"address spaces",
     b"failed to process request", b"NCCL WARN", b"dxgglobal", b"cannot be preloaded", b"cuMemSet", b"unable to dial",
-    b"signaling containerd",
+    b"signaling containerd", b"Cannot map memory with base", b"locking bitstream buffer", b"support NvFBC",
+    b"outdated_driver", b"resize PCIe BARs", b"current system suspend configuration",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 

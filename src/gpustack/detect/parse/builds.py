@@ -19,9 +19,13 @@ _KERNEL = r"for kernel (\S+)"
 _ERROR = (
     r"\berror:|\bERROR:|\bfatal:|undefined reference|\bundefined!|No space left on device|Killed\b|"
     r"The kernel you are installing for is a|"
+    r"Kernel configuration is invalid|modules/\S+/build: No such file|"
     r"version[- ]check failed|No rule to make target|is needed by |cannot be found|objtool: |internal compiler error"
 )
-_CONSEQUENCE = r"^make\S*\s|\*\*\* |Bad exit status|Failed build dependencies|RPM build errors"
+_CONSEQUENCE = (
+    r"^make\S*\s(?!.*modules/\S+/build: No such)|\*\*\* (?!/lib/modules)|Bad exit status|Failed build dependencies|"
+    r"RPM build errors"
+)
 _HEAD = rf"The kernel was built by:|You are using:|make\.log for|^DKMS |{_RELEASE}|Kernel source path"
 
 

@@ -18,13 +18,16 @@ DRIVER_PACKAGES = (
     r"nvidia-utils(?:-.*)?|nvidia-compute-utils(?:-.*)?|libcuda1|nvidia-driver-(?:cuda|libs|cuda-libs|bin|common)|"
     r"kmod-nvidia.*|akmod-nvidia.*|xorg-x11-drv-nvidia.*|nvidia-x11-drv.*|linux-modules-nvidia-.*|nvidia-compute-G0\d|"
     r"nvidia-(?:open-)?driver-G0\d.*|nvidia-driver-libs|nvidia-compute|nvidia-kernel-open-dkms|cuda-open(?:-hwe)?|"
-    r"nvidia(?:-open)?(?:-lts|-dkms)?|nvidia-\d+xx-(?:dkms|utils)|opencl-nvidia|nvidia-drivers|"
+    r"nvidia(?:\d{3})?(?:-open)?(?:-lts|-dkms|-libs)?|nvidia-kernel|nvidia-\d+xx-(?:dkms|utils)|opencl-nvidia|nvidia-drivers|"
     r"linux(?:-cachyos[a-z-]*|\d+)-nvidia(?:-open)?|nvidia-kmod-common"
 )
 """Packages of the driver, of every distribution known here."""
 
-ROLLING_MODULES = r"nvidia(?:-open)?(?:-lts|-dkms)?|nvidia-\d+xx-dkms|linux(?:-cachyos[a-z-]*|\d+)-nvidia(?:-open)?"
-"""Packages of Arch and its derivatives with modules or their sources."""
+ROLLING_MODULES = (
+    r"nvidia(?:\d{3})?(?:-open)?(?:-lts|-dkms)?|nvidia-kernel|nvidia-\d+xx-dkms|"
+    r"linux(?:-cachyos[a-z-]*|\d+)-nvidia(?:-open)?"
+)
+"""Packages of Arch, its derivatives, Void and Slackware with modules or their sources."""
 
 _LIBRARY_PACKAGES = (
     r"libnvidia-compute(?:-\d+)?(?:-server)?|libcuda1|nvidia-driver-(?:cuda-libs|libs)|nvidia-compute-G0\d|"

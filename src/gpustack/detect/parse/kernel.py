@@ -99,6 +99,12 @@ def compiler_of_kernel(evidence: Evidence) -> str | None:
     return match[1] if match else None
 
 
+def compiler_name(evidence: Evidence) -> str:
+    """What built the running kernel, by /proc/version: gcc, or clang where only clang is named; "" unknown."""
+    text = (evidence.text("/proc/version") or "")[:1000]
+    return next((name for name in ("gcc", "clang") if f"{name} " in text or f"{name}-" in text), "")
+
+
 def loaded_modules(evidence: Evidence) -> tuple[str, ...]:
     """The names of the loaded modules."""
     lines = (evidence.text("/proc/modules") or "").splitlines()

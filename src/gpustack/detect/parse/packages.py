@@ -1,4 +1,4 @@
-"""Installed packages from the records of dpkg, rpm, pacman and Portage, and their builders."""
+"""Installed packages from the records of dpkg, rpm, pacman, Portage, xbps and Slackware, and their builders."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ _SIMPLE = later(r"[\w-]+(?:\.\*)?")
 PACMAN = "/var/lib/pacman/local"
 _PACMAN = later(r"([a-z0-9][\w+.@-]*?)-(?:(\d+):)?([\w.+]+-\d[\d.]*)")
 _PORTAGE = later(r"/var/db/pkg/[\w-]+/([a-z0-9][\w+-]*?)-(\d[\w.]*(?:-r\d+)?)")
+XBPS = "/var/db/xbps"
+_XBPS = later(r"([\w.+-]+)-([\w.+]+_\d+)")
+SLACKWARE = ("/var/lib/pkgtools/packages", "/var/log/packages")
+_SLACKWARE = later(r"([\w.+-]+)-([\w.+]+)-(\w+)-(\w+)")
 _HEAD = later(r"(?:[\w-](?![?*{]))*")
 
 
@@ -25,7 +29,7 @@ class Package(Struct, frozen=True, kw_only=True):
 
     name: str
     version: str
-    manager: Literal["dpkg", "rpm", "pacman", "portage"]
+    manager: Literal["dpkg", "rpm", "pacman", "portage", "xbps", "slackware"]
     arch: str = ""
     epoch: str = ""
     maintainer: str = ""
@@ -131,7 +135,7 @@ def parse_rpm_lines(lines: tuple[str, ...]) -> tuple[Package, ...]:
 
 
 def _by_folders(evidence: Evidence) -> tuple[Package, ...]:
-    """The packages of pacman and Portage, whose databases have a folder for each: name-version-release."""
+    """The packages of databases whose entries are names with versions: pacman, xbps, Slackware's pkgtools, Portage."""
     found = []
     for name in evidence.listings.get(PACMAN, ()):
         match = _PACMAN.fullmatch(name)
@@ -140,6 +144,22 @@ def _by_folders(evidence: Evidence) -> tuple[Package, ...]:
             found.append(
                 Package(
                     name=match[1], epoch=match[2] or "", version=match[3], manager="pacman", arch=small, origin="arch"
+                )
+            )
+    for name in evidence.listings.get(XBPS, ()):
+        match = _XBPS.fullmatch(name)
+        if match:
+            found.append(Package(name=match[1], version=match[2], manager="xbps", origin="void"))
+    for name in next((names for folder in SLACKWARE if (names := evidence.listings.get(folder))), ()):
+        match = _SLACKWARE.fullmatch(name)
+        if match:
+            found.append(
+                Package(
+                    name=match[1],
+                    version=f"{match[2]}-{match[4]}",
+                    arch=match[3],
+                    manager="slackware",
+                    origin="slackware",
                 )
             )
     for path in evidence.marks:

@@ -6,11 +6,15 @@ import re
 from collections.abc import Iterator
 
 from gpustack.detect.parse.builds import INSTALLER, BuildLog, failed_builds
+from gpustack.detect.parse.kernel import compiler_name
 from gpustack.detect.parse.packages import Package
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.versions import is_within
+
+DKMS_PACKAGES = r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|dkms-nvidia|nvidia.*-dkms"
+"""Packages of every system whose modules dkms builds."""
 
 DRIVER_MODULE = r"nvidia(?!-fs|-peermem)[\w-]*"
 """Names under which dkms and akmods build the driver's modules; nvidia-fs is GPUDirect Storage's."""
@@ -24,6 +28,11 @@ _INTERFACE = (
 OWN_HEADER = r"(?:nvmisc|nvtypes|nvstatus|os-interface|nv-linux|nv-misc|nv-kernel-interface-api|conftest)\.h"
 """Headers that a driver's own sources have."""
 
+_NO_HEADERS = (
+    r"headers .*cannot be found|kernel source.*cannot be found|No rule to make target|Kernel configuration is invalid|"
+    r"(?:autoconf\.h|auto\.conf|modules/[^/\s]+/build)\b.{0,20}(?:are missing|No such file)"
+)
+_CLANG = r"(?:^|/)clang(?:-\d+)?: |ld\.lld: "
 _UNFIT = (
     ("GPL-only symbol|GPL-incompatible", "This kernel lets only GPL modules use a function that this driver calls."),
     (
@@ -40,6 +49,10 @@ _UNFIT = (
 
 def rebuild(scene: Scene, kernel: str) -> str:
     """The commands that install the driver's module for a kernel on this host, its headers before it."""
+    if cures.is_image(scene) and scene.installed("akmod-nvidia.*"):
+        return (
+            f"{cures.command('rpm-ostree', 'upgrade')}, which builds the layered akmod's module for the image's kernel"
+        )
     if scene.installed("akmod-nvidia.*") or any(path.startswith("/var/cache/akmods/") for path in scene.evidence.files):
         return f"{headers(scene, kernel)} and {cures.command('akmods', '--force', '--kernels', kernel)}"
     stream = _precompiled_stream(scene)
@@ -144,9 +157,9 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
         return "The disk is full.", f"`df -h /var /tmp` shows which file system; make room, then {again}"
     if re.search(r"Killed\b|internal compiler error", error):
         return "The compiler was killed, most likely for lack of memory.", f"add memory or swap, then {again}"
-    if "command-line option" in error or re.search(r"plugin", error):
+    if re.search(rf"{_CLANG}|command-line option|plugin", error):
         return _other_compiler(scene, log, kernel)
-    if re.search(r"headers .*cannot be found|kernel source.*cannot be found|No rule to make target", error):
+    if re.search(_NO_HEADERS, error):
         return "The kernel's headers are missing or incomplete.", again
     why = next((why for words, why in _UNFIT if re.search(words, error)), "")
     if why:
@@ -158,11 +171,49 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
 
 
 def _other_compiler(scene: Scene, log: BuildLog, kernel: str) -> tuple[str, str]:
+    if re.search(_CLANG, log.error):
+        return _clang(scene, log, kernel)
     why = f"The kernel was built with {log.compiler or 'another compiler'}, the module with an older one."
     if scene.os.family == "apt" and log.compiler:
         build = f"`sudo env CC={log.compiler} dkms autoinstall -k {kernel}`"
         return why, f"{cures.command('apt-get', 'install', log.compiler)}, then {build}"
     return why, f"install {log.compiler or 'the compiler of the kernel'}, then {rebuild(scene, kernel)}"
+
+
+def _clang(scene: Scene, log: BuildLog, kernel: str) -> tuple[str, str]:
+    """A build with clang: of a kernel that gcc built, or of one that clang built and this driver does not know."""
+    built = compiler_name(scene.evidence) or log.compiler
+    if built.startswith("clang"):
+        return (
+            f"clang built kernel {kernel}, and this driver's build does not go with clang and lld.",
+            f"install clang, llvm and lld in the kernel's release; {_newer_driver(scene, log, kernel)}",
+        )
+    link = scene.evidence.links.get("/usr/bin/cc", "")
+    why = f"The compiler that ran is clang{f' (/usr/bin/cc leads to {link})' if link else ''}, and gcc builds kernels."
+    return why, f"{cures.command('ln', '-sf', 'gcc', '/usr/bin/cc')}, then {rebuild(scene, kernel)}"
+
+
+@detects("detect-clang-kernel")
+def clang_missing(scene: Scene) -> Iterator[Finding]:
+    """A kernel that clang built, on a system without clang: no module can be built for it."""
+    kernel, marks = scene.kernel, scene.evidence.marks
+    tools = [name for name in ("clang", "ld.lld") if f"/usr/bin/{name}" not in marks]
+    if not kernel or not tools or scene.driver_is_loaded or not compiler_name(scene.evidence).startswith("clang"):
+        return
+    if scene.installed(DKMS_PACKAGES) or _has_dkms(scene):
+        yield Finding(
+            message=f"clang built the running kernel {kernel}, and {' and '.join(tools)} {_are(tools)} not here: dkms "
+            "cannot build the driver's module for it",
+            fix=f"{cures.install(scene, ['clang', 'llvm', 'lld'])}, then {rebuild(scene, kernel)}; or boot a kernel "
+            "that gcc built",
+            severity="warn",
+            reboot=True,
+            sources=("https://github.com/CachyOS/linux-cachyos/issues/34",),
+        )
+
+
+def _are(names: list[str]) -> str:
+    return "are" if len(names) > 1 else "is"
 
 
 def _newer_driver(scene: Scene, log: BuildLog, kernel: str) -> str:

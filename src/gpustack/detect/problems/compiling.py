@@ -13,7 +13,8 @@ ABOUT = later(
     r"nvcc|ptxas|cudafe|unsupported GNU version|"
     r"host compiler found|cannot find -l(?:cu|nv|nccl)|CMAKE_CUDA|host_config\.h|\bATen\b|ldtilecfg|amxtile|"
     r"\b(?:cuda|cudnn|cublas|nccl|NvInfer|nvEncode|nvml|ffnvcodec|nvcuvid|cufile|cufft|curand|gdrapi|nvToolsExt)"
-    r"[\w/]*\.h(?:pp)?\b|undefined reference to .(?:cu|nccl|nvml|nvrtc)"
+    r"[\w/]*\.h(?:pp)?\b|undefined reference to .(?:cu|nccl|nvml|nvrtc)|"
+    r"/usr/(?:include|lib)/\S+\(\d+\): (?:catastrophic )?error"
 )
 """Lines about such builds that need not name NVIDIA."""
 
@@ -37,6 +38,9 @@ _NO_TOOLKIT = later(
     r"CUDA_HOME environment variable is not set|'nvcc' failed: No such file|nvcc was not found|"
     r"CUDA compiler .{0,80}is not able to compile"
 )
+_TRIAL = later(r"detect a default CUDA architecture|CUDA compiler identification is unknown|CMakeDetermineCUDACompiler")
+_SYSTEM = later(r"(?P<file>/usr/(?:include|lib/gcc)/\S+)\(\d+\): (?:catastrophic )?error")
+"""So nvcc names a place in a header; gcc and clang write `file:line:column`."""
 _NEWER_GCC = later(
     r"ldtilecfg|amxtile|_Float(?:32|64|128)x?\W.*undefined|parameter packs not expanded|__bf16|__cospi|"
     r"C\+\+17 or later compatible compiler is required to use ATen|No supported gcc/g\+\+ host compiler"
@@ -167,6 +171,47 @@ def _glibc(_: Scene, line: str) -> Cause | None:
     )
 
 
+def _trial(scene: Scene, line: str) -> Cause | None:
+    """CMake's trial of nvcc, which hides what nvcc said."""
+    if not _TRIAL.search(line):
+        return None
+    here = _where(scene)
+    if not here:
+        return Cause(
+            says="CMake's trial of nvcc failed, and no CUDA toolkit is here",
+            fix=f"{plan('cuda')} installs nvcc; the driver alone has none",
+            sure=True,
+        )
+    return Cause(
+        says="CMake's trial of nvcc failed: it found none, or one that did not compile with the C++ compiler that is "
+        f"here; {here} has one",
+        fix=f"-DCMAKE_CUDA_COMPILER={here}/bin/nvcc in an empty build folder, with a g++ that this nvcc accepts "
+        "(`gpustack check cuda`); CMakeFiles/CMakeConfigureLog.yaml (older: CMakeError.log) has nvcc's words",
+        sure=True,
+    )
+
+
+def _system(scene: Scene, line: str) -> Cause | None:
+    """A header of the system that nvcc's front end does not understand."""
+    found = _SYSTEM.search(line)
+    if found is None:
+        return None
+    kit = next((f" of CUDA {kit.folder}" for kit in reversed(scene.toolkits)), "")
+    if "/c++/" in found["file"] or "/lib/gcc/" in found["file"]:
+        return Cause(
+            says=f"the headers of the host's gcc are newer than nvcc{kit} understands",
+            fix="install an older gcc and give it to nvcc (`export NVCC_PREPEND_FLAGS='-ccbin g++-12'`), or use a "
+            "newer CUDA: `gpustack check cuda` judges gcc",
+            sure=True,
+        )
+    return Cause(
+        says=f"the headers of this system's glibc are newer than nvcc{kit} understands ({found['file']})",
+        fix=f"{plan('cuda')} chooses a newer CUDA, where driver and GPUs allow it; or compile in a container of an "
+        "older system",
+        sure=True,
+    )
+
+
 def _reference(_: Scene, line: str) -> Cause | None:
     found = _UNDEFINED.search(line)
     if found is None:
@@ -179,4 +224,6 @@ def _reference(_: Scene, line: str) -> Cause | None:
     )
 
 
-_JUDGES = (_versions, _compiler, _architecture, _glibc, _header, _library, _toolkit, _reference)
+_JUDGES = (
+    _versions, _compiler, _architecture, _glibc, _system, _header, _library, _toolkit, _trial, _reference,
+)  # fmt: skip

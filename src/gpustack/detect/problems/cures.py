@@ -17,6 +17,16 @@ _LOCKS = {
 }  # fmt: skip
 
 
+def is_image(scene: Scene) -> bool:
+    """Whether rpm-ostree composes this system, so that packages are layered on it."""
+    return "/run/ostree-booted" in scene.evidence.marks and (scene.os.family or "dnf") in {"dnf", "yum"}
+
+
+def _tool(scene: Scene) -> str:
+    """The program that installs packages here, "" if it is unknown."""
+    return "rpm-ostree" if is_image(scene) else _MANAGERS.get(scene.os.family or "", "")
+
+
 def command(*words: str) -> str:
     """A command for root, in backquotes."""
     return f"`sudo {shlex.join(words)}`"
@@ -29,8 +39,9 @@ def plan(*words: str) -> str:
 
 def remove(scene: Scene, packages: Iterable[Package]) -> str:
     """The command that removes these packages, with their configuration if the manager can."""
-    tool = _MANAGERS.get(scene.os.family or "", "")
-    return _with_names(tool, ("purge" if tool == "apt-get" else "remove",), packages)
+    tool = _tool(scene)
+    word = {"apt-get": "purge", "rpm-ostree": "uninstall"}.get(tool, "remove")
+    return _with_names(tool, (word,), packages)
 
 
 def reinstall(scene: Scene, packages: Iterable[Package]) -> str:
@@ -61,7 +72,7 @@ def drop_sources(scene: Scene, paths: Iterable[str]) -> str:
 
 def install(scene: Scene, names: Iterable[str]) -> str:
     """The command that installs packages."""
-    tool = _MANAGERS.get(scene.os.family or "", "")
+    tool = _tool(scene)
     if scene.system is not None and scene.system.manager == "pacman":
         # Without -u pacman would mix the package with older ones.
         return command("pacman", "-Syu", *names)
@@ -77,6 +88,8 @@ def module_option(option: str, file: str, rebuild: str) -> str:
 
 def kernel_argument(scene: Scene, argument: str) -> str:
     """How the kernel's command line gets another word on this system."""
+    if is_image(scene):
+        return f"{command('rpm-ostree', 'kargs', f'--append-if-missing={argument}')} and reboot"
     if scene.os.family in {"dnf", "yum"}:
         return f"{command('grubby', '--update-kernel=ALL', f'--args={argument}')} and reboot"
     build = "`sudo update-grub`" if scene.os.family == "apt" else "`sudo grub2-mkconfig -o /boot/grub2/grub.cfg`"
@@ -88,6 +101,9 @@ def headers(scene: Scene, kernel: str) -> str:
     family, release = scene.os.family or "", kernel.removesuffix("-default")
     if scene.system is not None and scene.system.manager == "pacman":
         return install(scene, [f"{kernel_package(kernel)}-headers"]) if kernel_package(kernel) else ""
+    void = re.fullmatch(r"(\d+\.\d+)\.\d+_\d+", kernel)
+    if void and scene.os.id == "void":
+        return command("xbps-install", f"linux{void[1]}-headers")
     names = {
         "apt": f"linux-headers-{kernel}",
         "dnf": f"kernel-devel-{kernel}",
@@ -96,7 +112,7 @@ def headers(scene: Scene, kernel: str) -> str:
     }
     # Amazon's later kernels have their own package names.
     name = "" if scene.os.id == "amzn" else names.get(family, "")
-    return command(_MANAGERS[family], "install", name) if name else ""
+    return command(_tool(scene), "install", name) if name else ""
 
 
 def kernel_package(kernel: str) -> str:

@@ -49,7 +49,7 @@ _CODE = later(
 )
 _NAME = later(
     r"\b(?:cudaError\w+|CUDA_ERROR_\w+|NVML_ERROR_\w+|nccl[A-Z]\w+|CUDNN_STATUS_\w+|CUBLAS_STATUS_\w+|"
-    r"NV_ENC_ERR_\w+|unhandled (?:cuda|system) error)"
+    r"NV_ENC_ERR_\w+|NV_ERR_\w+|unhandled (?:cuda|system) error)"
 )
 
 _OF_CUDA = later(r"\bCUDA|\bcuda|ggml_cuda|\bcu(?:Init|Ctx|Device|Mem|Module|Launch|Stream)[A-Z]?\w*|GPUassert")

@@ -25,7 +25,7 @@ STACK = later(
     r"\bcdi\b|dcgm|"
     r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
     r"libcuda|gdrdrv|"
-    r"peermem|nvsm|optix|hostengine|\bmps\b|gres[/.: ]|/dev/dxg",
+    r"peermem|nvsm|\blibnv[a-z]|optix|hostengine|\bmps\b|gres[/.: ]|/dev/dxg",
     re.IGNORECASE,
 )
 ABOUT = (graphics.ABOUT, compiling.ABOUT, faults.ABOUT)
@@ -63,7 +63,7 @@ HARMLESS = later(
     r"module verification failed|taint|loading NVIDIA UNIX|\bno errors?\b|\b0 errors|without error|"
     r"error[=:] ?(?:null|nil|none|\"\"|<nil>|0\b)|"
     r"errors?[=:] ?(?:0\b|\[\])|i2c timeout error|ucsi_ccg|i2c_transfer failed|persistence mode|"
-    r"is not a symbolic link|_DSM|(?<!option will be )ignor(?:ing|ed)|NUMA node|"
+    r"is not a symbolic link|_DSM|(?<!option will be )ignor(?:ing|ed)(?!: Missing dependencies)|NUMA node|"
     r"has no holdoff time|libnccl-(?:net|tuner|profiler)|libibverbs|"
     r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|Failed to load module \"(?:nv|fbdev|vesa)\"|"
     r"gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"

@@ -17,7 +17,8 @@ _ONE_RELEASE = (
     r"libnvidia-(?:compute|gl|decode|encode|cfg1|extra|fbc1)-\d+(?:-server)?|nvidia-(?:utils|compute-utils)-\d+(?:-server)?|"
     r"nvidia-(?:dkms|kernel-common|kernel-source)-\d+(?:-server)?(?:-open)?|"
     r"libcuda1|libnvidia-ml1|nvidia-kernel-(?:open-)?dkms|nvidia-driver-bin|libnvidia-encode1|"
-    r"nvidia-driver(?:-cuda|-libs|-cuda-libs)?|akmod-nvidia|xorg-x11-drv-nvidia(?:-cuda|-libs|-cuda-libs)?|"
+    r"nvidia-driver(?:-\d+xx)?(?:-cuda|-libs|-cuda-libs)?|libnvidia-(?:ml|cfg|fbc|gpucomp)(?:-\d+xx)?|"
+    r"akmod-nvidia(?:-\d+xx|-open)?|xorg-x11-drv-nvidia(?:-\d+xx)?(?:-cuda|-libs|-cuda-libs)?|"
     r"kmod-nvidia-(?:open-|latest-)?dkms|nvidia-kmod-common|nvidia-utils|opencl-nvidia|lib32-nvidia-utils|"
     + driver.ROLLING_MODULES
 )

@@ -49,23 +49,30 @@ class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
     """``wants``: texts that one line of a service's log holds, with one of ``any``, and none of ``unlike``.
 
     ``bus``: it names the address of one of the host's GPUs; ``mended``: texts of a later line that takes it back.
-    ``place``: ``inside`` a container, ``outside`` of them.
+    ``unless``: texts of which none stands anywhere in the log: another row explains what this line follows from.
+    ``place``: ``inside`` a container, ``outside`` of them. ``demand``: the line names a release that demands a driver.
     """
 
     wants: tuple[str, ...]
     any: tuple[str, ...] = ()
     unlike: tuple[str, ...] = ()
     mended: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    demand: bool = False
     bus: bool = False
     place: str = ""
 
 
 class SettingRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
-    """``files``: patterns of paths; their text matches the expression ``holds``, and not ``without``."""
+    """``files``: patterns of paths; their text matches the expression ``holds``, and not ``without``.
+
+    ``together``: the files are read as one, in the order of their paths.
+    """
 
     files: tuple[str, ...]
     holds: str = ""
     without: str = ""
+    together: bool = False
 
 
 def is_like(scene: Scene, row: HostRow) -> bool:

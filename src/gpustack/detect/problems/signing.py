@@ -116,6 +116,11 @@ def _enrolment(scene: Scene, kernel: str, state: str, key: str) -> str:
     path = next((path for path, ids in files.items() if key and key in ids), next(iter(files), ""))
     names = scene.evidence.listings.get(EFIVARS, ())
     again = f"{rebuild(scene, kernel)}, which signs it; " if state == "unsigned" else ""
+    if state == "unsigned" and cures.is_image(scene) and scene.installed("akmod-nvidia.*"):
+        again = (
+            "rpm-ostree builds the module in a sandbox without this system's key: layer the key as a package "
+            "(github.com/CheariX/silverblue-akmods-keys), which makes rpm-ostree sign the next build; "
+        )
     if _has_shim(scene) is False:
         return (
             f"{again}this system starts without shim, so a MOK has no effect: add {path or 'the signing certificate'} "

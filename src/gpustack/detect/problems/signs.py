@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from gpustack.detect import services
 from gpustack.detect.bus import ABOVE
 from gpustack.detect.evidence import Evidence
+from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
@@ -68,7 +69,9 @@ def service_log(scene: Scene) -> Iterator[Finding]:
             path, line = found
             explained.add(line)
             finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{about_host(scene)})")
-            yield structs.replace(finding, fix=finding.fix + sandboxed(path))
+            least = plan_for(scene, line) if row.demand else ""
+            first = f"{least} installs a driver that has it; " if least else ""
+            yield structs.replace(finding, fix=f"{first}{finding.fix}{sandboxed(path)}")
     lines = [(path, line, _numbers(line)) for path, text in texts for line in text.splitlines()]
     everything = "\n".join(line for _, line, _ in lines)
     every_number = frozenset[str]().union(*(numbers for _, _, numbers in lines))
@@ -130,6 +133,8 @@ def setting(scene: Scene) -> Iterator[Finding]:
         }
         if not texts or (row.without and any(re.search(row.without, text) for text in texts.values())):
             continue
+        if row.together:
+            texts = {", ".join(texts): "".join(texts.values())}
         path = next((path for path, text in texts.items() if not row.holds or re.search(row.holds, text)), None)
         if path is not None and is_like(scene, row):
             yield _finding(scene, row, f"{path}: {row.says}")
@@ -171,7 +176,7 @@ def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
     ``places`` are the addresses of the host's GPUs on the bus, of which a row about the bus wants one.
     """
     wants = [words.casefold() for words in row.wants]
-    if not all(words in folded for words in wants):
+    if not all(words in folded for words in wants) or any(words in text for words in row.unless):
         return ""
     for line in reversed(text.splitlines()):
         if row.bus and not any(place in line for place in places):
