@@ -40,7 +40,8 @@ LOGS = (
     "/var/log/docker*.log", "/var/log/containerd*.log", "/var/log/kubelet*.log", "/var/log/crio*.log",
     "/var/log/cuda*.log", "/var/log/nvidia*.log", "/var/log/dcgm*.log", "/var/log/gridd*.log", "/var/log/startup*.log",
     "/var/log/waagent.log", "/var/log/enroot*.log", "/var/log/pve/tasks/*/*", "/var/log/libvirt/*.log",
-    "/home/*/.config/*/*.log", "/home/*/.local/share/*/*.log", "/home/*/.local/state/*/*.log", "/home/*/.cache/*/*.log",
+    "/home/*/.var/app/*/*/*/*.log", "/home/*/.config/*/*.log", "/home/*/.local/share/*/*.log",
+    "/home/*/.local/state/*/*.log", "/home/*/.cache/*/*.log",
     "/var/log/tritonserver*.log", "/var/log/vllm*.log", "/root/*.log", "/home/*/*.log", "/workspace/*.log",
 )  # fmt: skip
 """Where services of hosts with GPUs write; of these files the end is read."""
@@ -151,7 +152,7 @@ WORDS = (
     b"nvproxy", b"JAX was built", b"file too short", b"ERROR: init", b"load plan file", b"VFIO_MAP", b"address spaces",
     b"failed to process request", b"NCCL WARN", b"dxgglobal", b"cannot be preloaded", b"cuMemSet", b"unable to dial",
     b"signaling containerd", b"Cannot map memory with base", b"locking bitstream buffer", b"support NvFBC",
-    b"outdated_driver", b"resize PCIe BARs", b"current system suspend configuration",
+    b"outdated_driver", b"resize PCIe BARs", b"no render node", b"current system suspend configuration",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
@@ -243,7 +244,11 @@ The rest of the engines' files holds registries and their passwords.
 
 _PATH = later(
     r"(?<![\w.:/@-])(/(?:dev|proc|sys|usr|etc|run|var|opt|lib|lib64|bin|sbin|tmp|root|home|mnt|host|build)/[\w./+@~*-]*[\w*])"
+    r"(?![\w./+@~*-]*:\d+:)"
 )
+"""Files, and not the place in a source file that a message begins with."""
+
+
 _SET = later(r"\b(?:BinaryName|runtime_path|path|ldconfig)\"?\s*[:=]\s*[\"']@?(/[^\"'\s]+)")
 """A program that the configuration of an engine names."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
@@ -9,6 +10,7 @@ from msgspec import Struct
 
 from gpustack.detect.problems.compiling import compiled
 from gpustack.detect.problems.cures import plan
+from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.faults import fault
 from gpustack.detect.problems.graphics import graphical
 from gpustack.detect.problems.phrases import Cause, plain
@@ -23,7 +25,9 @@ _NO_LIBRARY = later(
     r"could not) to? ?(?:d?load|dlopen|find|open)"
     r"|error while loading shared|not found|no such file|dlopen"
 )
-_SYMBOL = later(r"undefined symbol:? `?([\w@.]+)|symbol lookup error|version `([\w.]+)' not found")
+_SYMBOL = later(
+    r"undefined symbol:? `?([\w@.]+)|symbol lookup error(?!.*undefined symbol)|version `([\w.]+)' not found"
+)
 _PROGRAM = later(
     r"exec: \\?\"?(?P<exec>[\w./-]+)\\?\"?: executable file not found|(?:^|"
     r"[\s:])(?P<shell>[\w./-]+): (?:command )?not found"
@@ -45,6 +49,7 @@ _PACKAGE = later(
 )
 _CODE = later(
     r"(?i)cuda(?:_?error| failure| runtime error| driver error)?[ :=(]{1,3}(?:code )?(\d{1,3})\b|"
+    r"\[(\d{1,3})\] Call to cu\w|"
     r"cu(?:da)?\w{2,30}\(?[^()]{0,40}\)? (?:returned|failed with(?: error)?(?: code)?) (\d{1,3})\b"
 )
 _NAME = later(
@@ -52,6 +57,7 @@ _NAME = later(
     r"NV_ENC_ERR_\w+|NV_ERR_\w+|unhandled (?:cuda|system) error)"
 )
 
+_PTX = later(r"Unsupported \.version (?P<here>\d+\.\d+); current version is '(?P<known>\d+\.\d+)'")
 _OF_CUDA = later(r"\bCUDA|\bcuda|ggml_cuda|\bcu(?:Init|Ctx|Device|Mem|Module|Launch|Stream)[A-Z]?\w*|GPUassert")
 
 LIBRARIES = {
@@ -78,6 +84,14 @@ PROGRAMS = {
 """Which component has a program."""
 
 
+_SYMBOLS = (
+    (r"cudnn", "cudnn"), (r"nccl", "nccl"), (r"(?:create|get)?Infer|nvinfer|_ZN\d*nvinfer", "tensorrt"),
+    (r"_*(?:nvJitLink|nvrtc|cublas|cusparse|cusolver|cufft|curand|npp|nvjpeg|cuda[A-Z])|__cuda", "cuda"),
+    (r"cu[A-Z]|nvml[A-Z]|NvEnc|cuvid", "driver"),
+)  # fmt: skip
+"""Which component has a function, by the start of its name."""
+
+
 class Status(Struct, frozen=True, kw_only=True):
     """A row of the names of errors."""
 
@@ -90,6 +104,14 @@ class Status(Struct, frozen=True, kw_only=True):
     same: int = 0
     cause: str = ""
     fix: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Language(Struct, frozen=True, kw_only=True):
+    """A release of PTX, and the CUDA that it came with."""
+
+    ptx: str
+    cuda: str
     src: tuple[str, ...] = ()
 
 
@@ -139,6 +161,32 @@ def _text(scene: Scene, line: str) -> Cause | None:
     return _meaning(scene, row, f"({text})")
 
 
+def _ptx(scene: Scene, line: str) -> Cause | None:
+    """PTX that is newer than the driver's compiler, or than ptxas, knows."""
+    found = _PTX.search(line)
+    if found is None:
+        return None
+    rows = {row.ptx: row for row in scene.matrix.rows("log-lines", "ptx", Language)}
+    here, known = (rows.get(found[name]) for name in ("here", "known"))
+    cudas = [f"PTX {found[name]}" + (f" (CUDA {row.cuda})" if row else "") for name, row in
+             (("here", here), ("known", known))]  # fmt: skip
+    if "application ptx input" not in line:
+        return Cause(
+            says=f"ptxas knows {cudas[1]} and got {cudas[0]}: parts of two releases of the compiler are mixed",
+            fix="nvcc, cicc (the wheel nvidia-nvvm) and ptxas must be of one release: install the toolkit as a whole "
+            f"({plan('cuda')}), or pin all of its wheels to one release",
+            sure=True,
+            src=here.src if here else (),
+        )
+    least = plan_for(scene, f"cuda>={here.cuda}") if here else ""
+    return Cause(
+        says=f"a program gave the driver {cudas[0]}, and the driver compiles up to {cudas[1]}",
+        fix=f"{least or plan('driver')} installs a newer driver; or use a build of the program for the driver's CUDA",
+        sure=True,
+        src=here.src if here else (),
+    )
+
+
 def _library(scene: Scene, line: str) -> Cause | None:
     found = _SONAME.search(line)
     if found is None or not _NO_LIBRARY.search(line):
@@ -173,7 +221,7 @@ def _library(scene: Scene, line: str) -> Cause | None:
     return Cause(says=says, fix=fix, sure=not here)
 
 
-def _symbol(_: Scene, line: str) -> Cause | None:
+def _symbol(scene: Scene, line: str) -> Cause | None:
     found = _SYMBOL.search(line)
     if found is None:
         return None
@@ -181,6 +229,17 @@ def _symbol(_: Scene, line: str) -> Cause | None:
         return Cause(
             says=f"a library or program needs {found[2]}, which this system's C or C++ library is too old for",
             fix="use a build for this system's release, an image of a newer system, or upgrade the system",
+            sure=True,
+        )
+    owner = next((component for text, component in _SYMBOLS if found[1] and re.match(text, found[1])), "")
+    if owner:
+        here = dict.fromkeys(copy.path for copy in scene.copies if copy.component == owner)
+        places = f" (here: {', '.join(list(here)[:3])})" if here else ""
+        return Cause(
+            says=f"the function {found[1]} is missing: a copy of {owner} is loaded{places} that is older than the "
+            "program, or libraries of two releases are mixed",
+            fix="take the other copy out of LD_LIBRARY_PATH and /etc/ld.so.conf.d (a Python environment has its own); "
+            f"{plan(owner)} installs a newer one; `ldd` of the file shows which copy is loaded",
             sure=True,
         )
     libraries = [name for name in _SONAME.findall(line) if name]
@@ -267,6 +326,6 @@ def _package(_: Scene, line: str) -> Cause | None:
 
 
 JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
-    compiled, graphical, fault, _symbol, _library, _module, _program, _status, transaction, _package, denied, missing,
-    _text, plain,
+    _ptx, compiled, graphical, fault, _symbol, _library, _module, _program, _status, transaction, _package, denied,
+    missing, _text, plain,
 )  # fmt: skip

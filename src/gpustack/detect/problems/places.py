@@ -10,6 +10,9 @@ from msgspec import Struct
 from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.scene import Scene
 from gpustack.detect.services import ABSENT, DENIED, named_paths
+from gpustack.patterns import later
+
+_QUOTED = later(r"[^/]{0,14}['\"]/")
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -53,14 +56,15 @@ def denied(scene: Scene, line: str) -> Cause | None:
 
 def missing(scene: Scene, line: str) -> Cause | None:
     """A file that is said to be missing, and that the facts know or this host lacks."""
-    if not ABSENT.search(line):
+    absent = ABSENT.search(line)
+    if absent is None:
         return None
-    paths = [
-        path
-        for path in named_paths(line)
-        if not path.startswith(("/usr/bin/", "/usr/sbin/")) or len(named_paths(line)) == 1
-    ]
-    for path in reversed(paths):
+    names = named_paths(line)
+    paths = [path for path in names if not path.startswith(("/usr/bin/", "/usr/sbin/")) or len(names) == 1]
+    # The file stands before these words, and after them only in quotes; a folder that was searched comes later.
+    is_before = not _QUOTED.match(line, absent.end())
+    paths.reverse()
+    for path in sorted(paths, key=lambda path: (line.find(path) < absent.start()) != is_before):
         place = _place(scene, path)
         state = scene.evidence.marks.get(f"named {path}")
         if place is None and state != "absent":
