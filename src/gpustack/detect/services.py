@@ -152,7 +152,9 @@ WORDS = (
     b"nvproxy", b"JAX was built", b"file too short", b"ERROR: init", b"load plan file", b"VFIO_MAP", b"address spaces",
     b"failed to process request", b"NCCL WARN", b"dxgglobal", b"cannot be preloaded", b"cuMemSet", b"unable to dial",
     b"signaling containerd", b"Cannot map memory with base", b"locking bitstream buffer", b"support NvFBC",
-    b"outdated_driver", b"resize PCIe BARs", b"no render node", b"current system suspend configuration",
+    b"outdated_driver", b"resize PCIe BARs", b"no render node", b"Unsupported block device", b"udev_device",
+    b"Inc-bar-usage",
+    b"MESA-LOADER", b"video driver ABI", b"current system suspend configuration",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
