@@ -236,8 +236,8 @@ def _symbol(scene: Scene, line: str) -> Cause | None:
         here = dict.fromkeys(copy.path for copy in scene.copies if copy.component == owner)
         places = f" (here: {', '.join(list(here)[:3])})" if here else ""
         return Cause(
-            says=f"two libraries of different releases are loaded together: the function {found[1]} is missing, since a "
-            f"copy of {owner} is loaded{places} that is older than the program",
+            says=f"two libraries of different releases are loaded together: the function {found[1]} is missing: a copy "
+            f"of {owner} is loaded{places} that is older than the program",
             fix="take the other copy out of LD_LIBRARY_PATH and /etc/ld.so.conf.d (a Python environment has its own); "
             f"{plan(owner)} installs a newer one; `ldd` of the file shows which copy is loaded",
             sure=True,
