@@ -183,12 +183,12 @@ def _other_compiler(scene: Scene, log: BuildLog, kernel: str) -> tuple[str, str]
 def _clang(scene: Scene, log: BuildLog, kernel: str) -> tuple[str, str]:
     """A build with clang: of a kernel that gcc built, or of one that clang built and this driver does not know."""
     built = compiler_name(scene.evidence) or log.compiler
-    if built.startswith("clang"):
+    link = scene.evidence.links.get("/usr/bin/cc", "")
+    if not built.startswith("gcc") and "clang" not in link:
         return (
-            f"clang built kernel {kernel}, and this driver's build does not go with clang and lld.",
+            "clang or lld ran, as for a kernel that clang built, and this driver's build does not go with them.",
             f"install clang, llvm and lld in the kernel's release; {_newer_driver(scene, log, kernel)}",
         )
-    link = scene.evidence.links.get("/usr/bin/cc", "")
     why = f"The compiler that ran is clang{f' (/usr/bin/cc leads to {link})' if link else ''}, and gcc builds kernels."
     return why, f"{cures.command('ln', '-sf', 'gcc', '/usr/bin/cc')}, then {rebuild(scene, kernel)}"
 
