@@ -91,7 +91,7 @@ PROGRAMS = (
 FAILURES = (
     b"rror:", b"ERROR", b"atal:", b"FATAL", b"ailed", b"annot ", b"ould not ", b"nable to ", b" not found", b"No rule ",
     b"o such file", b"UNAVAILABLE", b"file too short", b"result=", b"known ", b"nsupported ", b"undefined symbol",
-    b"Exception", b"outdated",
+    b"Exception", b"outdated", b"not valid yet", b"xited with",
 )  # fmt: skip
 KEPT_FAILURES = 40
 """So many of a program's last lines that read like a failure are kept."""
@@ -155,6 +155,9 @@ WORDS = (
     b"outdated_driver", b"resize PCIe BARs", b"no render node", b"Unsupported block device", b"udev_device",
     b"Inc-bar-usage",
     b"MESA-LOADER", b"video driver ABI", b"current system suspend configuration",
+    b"containerd.sock", b"the Docker daemon", b"containerd.runtimes", b"TOML", b"vsock",
+    b"unknown service runtime", b"io.containerd.grpc.v1.cri", b"runtime handler", b"sysfsdev", b"mediated device",
+    b"infiniband", b"kata", b"SELinux is preventing",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
@@ -165,6 +168,8 @@ _LOWER_WORDS = frozenset(word.lower() for word in WORDS)
 _CONTAINERD = (
     r"^\s*version\s*=|nvidia|^\s*imports\s*=|SystemdCgroup|default_runtime_name|disabled_plugins|runtimes|enable_cdi"
 )
+
+_UNIT = r"(?i)CUDA|NVIDIA|OLLAMA|GPU|Device|^ExecStart=.*dockerd"
 
 SETTINGS = {
     "/proc/mounts": r" /dev/shm ",
@@ -186,9 +191,14 @@ SETTINGS = {
     "/etc/selinux/config": r"^SELINUX=",
     "/etc/X11/xorg.conf": r"(?i)driver|busid|allowempty|option",
     "/etc/X11/xorg.conf.d/*.conf": r"(?i)driver|busid|allowempty|option",
-    "/etc/systemd/system/*.service.d/*.conf": r"CUDA|NVIDIA|OLLAMA|GPU|Device|PrivateDevices",
+    "/etc/systemd/system/*.service.d/*.conf": _UNIT,
+    "/etc/systemd/system/*.service": _UNIT,
+    "/etc/systemd/user/*.service": _UNIT,
+    "/home/*/.config/systemd/user/*.service": _UNIT,
+    "/opt/*/jupyterhub_config.py": r"isolate_devices|device_policy",
+    "/etc/jupyterhub/jupyterhub_config.py": r"isolate_devices|device_policy",
+    "/srv/jupyterhub/jupyterhub_config.py": r"isolate_devices|device_policy",
     "/var/lib/kubelet/config.yaml": r"cgroupDriver",
-    "/etc/systemd/system/ollama.service": r"CUDA|NVIDIA|OLLAMA|GPU|Device|PrivateDevices",
     "/usr/lib/systemd/system/nvidia-persistenced.service": r"ExecStart|User",
     "/etc/profile.d/*.sh": r"CUDA|NVIDIA|LD_LIBRARY_PATH|LD_PRELOAD|NCCL|GBM|GLX|WLR|LIBVA",
     "/etc/environment.d/*.conf": r"CUDA|NVIDIA|LD_LIBRARY_PATH|LD_PRELOAD|NCCL|GBM|GLX|WLR|LIBVA",
@@ -224,6 +234,7 @@ SETTINGS = {
     "/etc/rancher/*/config.yaml": r"default-runtime",
     "/etc/containerd/config.d/*.toml": _CONTAINERD,
     "/usr/share/containers/oci/hooks.d/*nvidia*": r".",
+    "/run/containers/oci/hooks.d/*nvidia*": r".",
     "/etc/OpenCL/vendors/*.icd": r".",
     "/usr/share/vulkan/icd.d/*.json": r"library_path",
     "/etc/vulkan/icd.d/*.json": r"library_path",
@@ -250,8 +261,9 @@ _PATH = later(
 )
 """Files, and not the place in a source file that a message begins with."""
 
-
-_SET = later(r"\b(?:BinaryName|runtime_path|path|ldconfig)\"?\s*[:=]\s*[\"']@?(/[^\"'\s]+)")
+_SET = later(
+    r"(?:\b(?:BinaryName|runtime_path|path|ldconfig)\"?\s*[:=]\s*[\"']@?|--add-runtime[= ][\w.-]+=)(/[^\"'\s]+)"
+)
 """A program that the configuration of an engine names."""
 
 ABSENT = later(
@@ -280,6 +292,8 @@ class ServiceReader:
             for path in self._paths(pattern):
                 lines = self._bytes(path, LIMIT).decode("utf-8", "replace").splitlines()
                 found = [line for line in lines if re.search(kept, line) and not line.lstrip().startswith("#")]
+                if not found and kept == _UNIT:
+                    continue
                 self.files[path] = "".join(f"{line[:WIDTH]}\n" for line in found)
 
     def logs(self) -> None:
@@ -300,7 +314,7 @@ class ServiceReader:
         for path, text in self.files.items():
             if any(path.startswith(pattern.partition("*")[0]) for pattern in LOGS):
                 paths.update(dict.fromkeys(found for line in text.splitlines() for found in named_paths(line)))
-            if "/containerd" in path or "/crio" in path or path in {DOCKER, TOOLKIT}:
+            if any(one in path for one in ("/containerd", "/crio", "/docker.service")) or path in {DOCKER, TOOLKIT}:
                 paths.update(dict.fromkeys(_SET.findall(text)))
         plain = [path for path in paths if "*" not in path]
         return {f"named {path}": "there" if self.tree.exists(path) else "absent" for path in plain[-NAMED:]}

@@ -13,6 +13,8 @@ from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
 _BINARY = later(r"(?m)^[^#\n]*\b(?:BinaryName|runtime_path)\s*=\s*[\"'](/[^\"'\n]+)")
+_ADDED = later(r"--add-runtime[= ]([\w.-]+)=(/\S+)")
+_DEFAULT = later(r"(?m)^[^#\n]*\bdefault_runtime_name\s*=\s*[\"']([\w.-]+)")
 _SWARM = later(r"(?m)^[ \t]*swarm-resource[ \t]*=[ \t]*\"([^\"\n]*)\"")
 
 _FILES = later(r"(?im)^[^#\n]*\bName=gpu\b[^#\n]*\bFile=(/dev/nvidia\S+)")
@@ -41,9 +43,48 @@ def runtime_file(scene: Scene) -> Iterator[Finding]:
             )
 
 
+@detects("detect-runtime-option")
+def runtime_option(scene: Scene) -> Iterator[Finding]:
+    """A runtime on dockerd's command line: its program does not exist, or daemon.json has runtimes too."""
+    for path, text in sorted(scene.evidence.files.items()):
+        for match in _ADDED.finditer(text) if "/docker.service" in path else ():
+            if _state(scene, match[2]) == "absent":
+                says = f"names {match[2]} as the runtime {match[1]}, and that file does not exist"
+                fix = f"`gpustack plan container-toolkit` installs it; or take --add-runtime out of {path}"
+            elif "runtimes" in docker_config(scene):
+                says = f"has --add-runtime, and {DOCKER} has runtimes: one of both only is allowed"
+                fix = f"take --add-runtime out of {path}"
+            else:
+                continue
+            yield Finding(
+                message=f"{path} {says}: Docker does not start",
+                fix=f"{fix}; then `sudo systemctl daemon-reload && sudo systemctl restart docker`",
+                severity="warn",
+                reboot=False,
+                sources=(
+                    "https://github.com/NVIDIA/nvidia-container-runtime/issues/35",
+                    "https://github.com/NVIDIA/nvidia-docker/issues/787",
+                ),
+            )
+            return
+
+
 @detects("detect-default-runtime")
 def default_runtime(scene: Scene) -> Iterator[Finding]:
     """A default runtime of Docker's or containerd's that no runtime of the same configuration has as its name."""
+    for path, text in sorted(scene.evidence.files.items()):
+        found = _DEFAULT.search(text) if "/containerd" in path and path.endswith("config.toml") else None
+        # The rest may stand in files that it imports.
+        if found is not None and found[1] != "runc" and f"runtimes.{found[1]}" not in text and "imports" not in text:
+            yield Finding(
+                message=f"{path} makes {found[1]!r} the default runtime, and its runtimes lack it: containerd's CRI "
+                "plugin does not load, and kubelet starts nothing",
+                fix="`sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default`, then "
+                "`sudo systemctl restart containerd`",
+                severity="warn",
+                reboot=False,
+                sources=("https://github.com/NVIDIA/k8s-device-plugin/pull/1145",),
+            )
     config = docker_config(scene)
     name, runtimes = config.get("default-runtime"), config.get("runtimes")
     known = runtimes if isinstance(runtimes, dict) else {}

@@ -45,7 +45,9 @@ def docker_config(scene: Scene) -> dict[str, Any]:
 
 
 def _has_toolkit(scene: Scene) -> bool:
-    return bool(scene.installed(_TOOLKIT)) or "/usr/bin/nvidia-ctk" in scene.evidence.marks
+    return bool(scene.installed(_TOOLKIT)) or bool(
+        {"/usr/bin/nvidia-ctk", "/usr/bin/nvidia-container-runtime"} & scene.evidence.marks.keys()
+    )
 
 
 @detects("detect-engine-without-toolkit")
@@ -79,7 +81,7 @@ def snap(scene: Scene) -> Iterator[Finding]:
 @detects("detect-docker-runtime")
 def docker_runtime(scene: Scene) -> Iterator[Finding]:
     """Docker with the toolkit, whose configuration cannot be read or has no runtime of NVIDIA's."""
-    if not (_is_host(scene) and _has_toolkit(scene) and scene.installed(_DOCKER)):
+    if not (_is_host(scene) and scene.installed(_DOCKER)):
         return
     broken = scene.evidence.marks.get(DOCKER, "")
     if broken:
@@ -89,6 +91,7 @@ def docker_runtime(scene: Scene) -> Iterator[Finding]:
             severity="warn",
             reboot=False,
         )
+    if broken or not _has_toolkit(scene):
         return
     text = scene.evidence.text(DOCKER)
     config = docker_config(scene)

@@ -40,7 +40,7 @@ _ROWS: tuple[Phrase, ...] = (
     (r"No NVIDIA GPU found", "the driver found no NVIDIA GPU on the bus: it is gone, switched off, or held by another",
      "`lspci -nnk -d 10de:` shows GPU and bound driver; laptops: the mode of supergfxctl, envycontrol or the firmware",
      True),
-    (r"Assertion failed|nvAssert", ("a check inside the driver failed: alone it is harmless, with an Xid or "
+    (r"NVRM.*Assertion failed|nvAssert", ("a check inside the driver failed: alone it is harmless, with an Xid or "
      "RmInitAdapter next to it a defect of this release"), "`sudo dmesg | grep -E 'Xid|RmInit'`", False),
     (r"Power Source change event", "a laptop's change between battery and mains was not handled: harmless alone",
      "update the firmware where clocks stay low on mains", False),

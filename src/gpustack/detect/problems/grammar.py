@@ -13,8 +13,8 @@ from gpustack.detect.problems.cures import plan
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.faults import fault
 from gpustack.detect.problems.graphics import graphical
-from gpustack.detect.problems.phrases import Cause, plain
-from gpustack.detect.problems.places import denied, missing
+from gpustack.detect.problems.phrases import Cause, plain, stated, system
+from gpustack.detect.problems.places import denied, library, missing
 from gpustack.detect.problems.transactions import transaction
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
@@ -49,16 +49,14 @@ _PACKAGE = later(
 )
 _CODE = later(
     r"(?i)cuda(?:_?error| failure| runtime error| driver error)?[ :=(]{1,3}(?:code )?(\d{1,3})\b|"
-    r"\[(\d{1,3})\] Call to cu\w|"
+    r"\[(\d{1,3})\] Call to cu\w|(?<!vram )init failure: (\d{1,3})\b|"
     r"cu(?:da)?\w{2,30}\(?[^()]{0,40}\)? (?:returned|failed with(?: error)?(?: code)?) (\d{1,3})\b"
 )
-_NAME = later(
-    r"\b(?:cudaError\w+|CUDA_ERROR_\w+|NVML_ERROR_\w+|nccl[A-Z]\w+|CUDNN_STATUS_\w+|CUBLAS_STATUS_\w+|"
-    r"NV_ENC_ERR_\w+|NV_ERR_\w+|unhandled (?:cuda|system) error)"
-)
+_NAME = later(r"\b[A-Za-z]\w{7,}\b")
 
 _PTX = later(r"Unsupported \.version (?P<here>\d+\.\d+); current version is '(?P<known>\d+\.\d+)'")
-_OF_CUDA = later(r"\bCUDA|\bcuda|ggml_cuda|\bcu(?:Init|Ctx|Device|Mem|Module|Launch|Stream)[A-Z]?\w*|GPUassert")
+_OF_CUDA = r"\bCUDA|\bcuda|\bCuda |ggml_cuda|\bcu(?:Init|Ctx|Device|Mem|Module|Launch|Stream)[A-Z]?\w*|GPUassert"
+"""What CUDA's texts follow; those of other libraries have an expression of their own."""
 
 LIBRARIES = {
     "libnvidia-container": "container-toolkit", "libnvidia-": "driver", "libcuda.": "driver", "libnvcuvid": "driver",
@@ -100,6 +98,7 @@ class Status(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
     codes: tuple[int, ...] = ()
     texts: tuple[str, ...] = ()
+    about: str = ""
     severity: str = "warn"
     same: int = 0
     cause: str = ""
@@ -147,14 +146,13 @@ def _meaning(scene: Scene, row: Status, name: str) -> Cause:
 
 
 def _text(scene: Scene, line: str) -> Cause | None:
-    """What CUDA's runtime prints of an error, after words that say that it is about CUDA."""
-    about = _OF_CUDA.search(line)
-    if about is None:
-        return None
-    rest = line[about.start() : about.start() + 200]
-    found = [
-        (text, row) for row in scene.matrix.rows("log-lines", "statuses", Status) for text in row.texts if text in rest
-    ]
+    """What a library prints of an error, after words that say that it is about that library."""
+    found: list[tuple[str, Status]] = []
+    for row in scene.matrix.rows("log-lines", "statuses", Status):
+        about = re.search(row.about or _OF_CUDA, line) if row.texts else None
+        if about is not None:
+            rest = line if row.about else line[about.start() : about.start() + 200]
+            found += [(text, row) for text in row.texts if text in rest]
     if not found:
         return None
     text, row = max(found, key=lambda one: len(one[0]))
@@ -196,7 +194,10 @@ def _library(scene: Scene, line: str) -> Cause | None:
         copy.path for copy in scene.copies if copy.path.rpartition("/")[2].startswith(name.partition(".so")[0] + ".so")
     ]
     owner = next((component for start, component in LIBRARIES.items() if name.startswith(start)), "")
-    if not owner:
+    if not owner or (place := library(scene, name)) is not None:
+        place = library(scene, name)
+        if place is not None:
+            return Cause(says=f"the library {name} is not found: {place.what}", fix=place.fix, sure=True, src=place.src)
         return Cause(
             says=f"the library {name} is not found by a program",
             fix=f"install the package that has {name} (`apt-file search {name}`, `dnf provides '*/{name}'`), or add its"
@@ -208,17 +209,25 @@ def _library(scene: Scene, line: str) -> Cause | None:
         version = f"cuda=={number}.*"
     fix = f"{plan(version)} installs it; inside a Python environment install the program's own NVIDIA wheels"
     if owner == "driver":
-        fix = f"{plan('driver')} installs all of the driver's libraries"
-        if scene.evidence.has("/.singularity.d"):
-            fix = "start the container with --nv (apptainer exec --nv), which adds the host's driver libraries"
-        elif scene.environment == "container":
-            fix = "start the container with its GPUs (--gpus all) and NVIDIA_DRIVER_CAPABILITIES=all: the host has it"
+        fix = _start(scene, line) or f"{plan('driver')} installs all of the driver's libraries"
     if here:
         says = f"a program does not find the library {name} of {owner}; here is {', '.join(here[:3])}"
         fix = f"put the folder of the right release into /etc/ld.so.conf.d and `sudo ldconfig`; {fix}"
     else:
         says = f"the library {name} of {owner} is missing"
     return Cause(says=says, fix=fix, sure=not here)
+
+
+def _start(scene: Scene, line: str) -> str:
+    """How the container of the line gets the driver's programs and libraries; "" outside of containers."""
+    if "/.singularity.d/" in line or scene.evidence.has("/.singularity.d"):
+        return (
+            "start the container with --nv (apptainer exec --nv), which adds what nvliblist.conf names of the host, and"
+            " keep /.singularity.d/libs in LD_LIBRARY_PATH"
+        )
+    if scene.environment == "container":
+        return "start the container with its GPUs (--gpus all) and NVIDIA_DRIVER_CAPABILITIES=all: the host has it"
+    return ""
 
 
 def _symbol(scene: Scene, line: str) -> Cause | None:
@@ -263,8 +272,8 @@ def _program(scene: Scene, line: str) -> Cause | None:
         return None
     there = scene.evidence.has(f"/usr/bin/{name}") or scene.evidence.marks.get(f"named {path}") == "there"
     fix = f"{plan(owner)} installs it" if owner else f"install the package that has {name}, or correct the path"
-    if scene.environment == "container" and owner == "driver":
-        fix = "start the container with its GPUs (--gpus all) and `utility` in NVIDIA_DRIVER_CAPABILITIES"
+    if owner == "driver":
+        fix = _start(scene, line) or fix
     if there:
         fix = f"{name} is here: give the service its folder in PATH, or the whole path"
     return Cause(
@@ -326,6 +335,6 @@ def _package(_: Scene, line: str) -> Cause | None:
 
 
 JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
-    _ptx, compiled, graphical, fault, _symbol, _library, _module, _program, _status, transaction, _package, denied,
-    missing, _text, plain,
+    _ptx, compiled, graphical, fault, stated, _symbol, _library, _module, _program, _status, transaction, _package,
+    denied, missing, _text, system, plain,
 )  # fmt: skip

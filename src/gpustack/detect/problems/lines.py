@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gpustack.detect.problems import compiling, faults, graphics
 from gpustack.detect.problems.loading import MISSING
-from gpustack.detect.problems.phrases import Cause
+from gpustack.detect.problems.phrases import Cause, stated
 from gpustack.detect.problems.programs import Program, writer
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import LogRow, is_like
@@ -25,7 +25,7 @@ STACK = later(
     r"\bcdi\b|dcgm|"
     r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
     r"libcuda|gdrdrv|"
-    r"peermem|nvsm|\blibnv[a-z]|optix|hostengine|\bmps\b|gres[/.: ]|/dev/dxg",
+    r"peermem|nvsm|\blibnv[a-z]|optix|hostengine|vfio|hostpci|sysfsdev|nvproxy|NET/OFI|\bmps\b|gres[/.: ]|/dev/dxg",
     re.IGNORECASE,
 )
 ABOUT = (graphics.ABOUT, compiling.ABOUT, faults.ABOUT)
@@ -71,7 +71,8 @@ HARMLESS = later(
     r"error[._-]?log|"
     r"error handler|errors enabled|"
     r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
-    r"skipping|optional|successfully|retry succeeded|Direct firmware load for .*regulatory|not configured as a|"
+    r"skipping|optional|(?<!not )(?<!not terminate )successfully|"
+    r"retry succeeded|Direct firmware load for .*regulatory|not configured as a|"
     r"NVIDIA probe routine was not called|"
     r"unknown parameter .* ignored|/errors?/|\bon_?error\b|failed_count=0|failed=0|unreachable=0|errors_total|"
     r"error_count|xid_errors|"
@@ -82,7 +83,8 @@ HARMLESS = later(
 """Lines that healthy hosts write although they read like a failure."""
 
 _FOLLOWS = later(
-    r"Failed with result|Main process exited|Failed to start|Back-?off|CrashLoop|Error syncing pod|Job for |"
+    r"Failed with result|Main process exited|systemd\[\d+\]: (?:\S+: )?Failed to start|Back-?off|"
+    r"CrashLoop|Error syncing pod|Job for |"
     r"control process exited|"
     r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed|"
     r"dpkg: error processing|Sub-process|dracut: FAILED|make\S*: \*\*\* \[.*Error \d+\s*$",
@@ -183,7 +185,7 @@ def _lines(scene: Scene) -> Iterator[Line]:
                 continue
             program = writer(scene, path, line)
             own = program is not None and program.own
-            if not (own or STACK.search(line) or (here and any(one.search(line) for one in ABOUT))):
+            if not (own or STACK.search(line) or (here and _is_ours(scene, line))):
                 continue
             if MISSING.search(line) or _JUDGED.search(line) or _is_told(line, rows, codes, messages):
                 continue
@@ -196,6 +198,11 @@ def _lines(scene: Scene) -> Iterator[Line]:
             vague = quiet or bool(_FOLLOWS.search(line)) or _is_kernels(path, line)
             if (judged is not None and (judged.sure or not quiet)) or not vague:
                 yield Line(path=path, text=line, count=count, cause=judged, program=program)
+
+
+def _is_ours(scene: Scene, line: str) -> bool:
+    """Whether a line that names no GPU is about one: a display, a build, or an engine that starts no containers."""
+    return any(one.search(line) for one in ABOUT) or stated(scene, line) is not None
 
 
 def _is_told(line: str, rows: list[LogRow], codes: list[str], messages: Sequence[KernelRow]) -> bool:

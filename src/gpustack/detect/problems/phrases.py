@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -16,12 +17,27 @@ _OPTION = later(
 )
 
 
+_GROUP = later(r"\(\?P<\w+>")
+
+
 class Cause(Struct, frozen=True, kw_only=True):
     """What the line says, what to do, and whether this host shows it too (``sure``)."""
 
     says: str
     fix: str
     sure: bool = False
+    src: tuple[str, ...] = ()
+
+
+class Saying(Struct, frozen=True, kw_only=True):
+    """A row of the phrases: the groups of ``like`` stand in ``says`` and ``fix``."""
+
+    id: str
+    like: str
+    says: str
+    fix: str
+    sure: bool = False
+    early: bool = False
     src: tuple[str, ...] = ()
 
 
@@ -108,6 +124,35 @@ def said(rows: Iterable[Phrase], line: str, *, flags: int = 0, names: Mapping[st
             words = {name: names.get(word or "", word or "") for name, word in match.groupdict().items()}
             return Cause(says=says.format(**words), fix=fix, sure=sure)
     return None
+
+
+def stated(scene: Scene, line: str) -> Cause | None:
+    """What a program's own message says, before a file or error in it is judged."""
+    return _longest(scene, line, early=True)
+
+
+def system(scene: Scene, line: str) -> Cause | None:
+    """What an error of the system means."""
+    return _longest(scene, line, early=False)
+
+
+def _longest(scene: Scene, line: str, *, early: bool) -> Cause | None:
+    """The cause by the row whose expression finds most of the line."""
+    rows = scene.matrix.rows("log-lines", "phrases", Saying)
+    if not _any(tuple(row.like for row in rows if row.early == early)).search(line):
+        return None
+    found = [(match, row) for row in rows if row.early == early and (match := re.search(row.like, line))]
+    if not found:
+        return None
+    match, row = max(found, key=lambda one: len(one[0][0]))
+    words = {name: word or "" for name, word in match.groupdict().items()}
+    return Cause(says=row.says.format(**words), fix=row.fix.format(**words), sure=row.sure, src=row.src)
+
+
+@lru_cache(maxsize=4)
+def _any(likes: tuple[str, ...]) -> re.Pattern[str]:
+    """One expression for all rows: few lines have any. Their groups are of no account, and would clash."""
+    return re.compile("|".join(f"(?:{_GROUP.sub('(?:', like.removeprefix('(?i)'))})" for like in likes), re.IGNORECASE)
 
 
 def plain(_: Scene, line: str) -> Cause | None:

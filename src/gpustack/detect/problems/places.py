@@ -80,6 +80,12 @@ def missing(scene: Scene, line: str) -> Cause | None:
     return None
 
 
+def library(scene: Scene, name: str) -> Place | None:
+    """What a library is part of, by the rows that name libraries without a folder."""
+    rows = scene.matrix.rows("log-lines", "places", Place)
+    return next((row for row in rows if row.like.startswith("lib") and fnmatchcase(name, row.like)), None)
+
+
 def _place(scene: Scene, path: str) -> Place | None:
     clean = path.replace("/var/run/", "/run/").replace("/host/", "/").replace("/usr/lib/modules/", "/lib/modules/")
     rows = scene.matrix.rows("log-lines", "places", Place) if path else ()

@@ -15,11 +15,15 @@ from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
+from gpustack.detect.services import ABSENT
 from gpustack.patterns import later
 
 _WIDTH = 260
 _OF_PROGRAMS = {2, 719}
 """Errors that programs cause themselves."""
+
+_OF_COMPAT = {803, 804}
+"""Errors that CUDA gives where a libcuda of cuda-compat does not fit the driver or GPU."""
 
 _OF_CONTAINERS = ("/var/log/pods/", "/var/log/containers/", "/var/lib/docker/containers/")
 _NUMBER = later(
@@ -29,6 +33,7 @@ _NUMBER = later(
 )
 _BEFORE_NUMBERS = ("cuda ", "init failure", "cuinit(0)", "device context", "cudasetdevice", "error")
 """A line without any of these has no number of an error: the search for numbers takes ten times as long."""
+_LIBRARY = later(r"\b(lib(?:cuda|nvidia-[\w-]+)\.so)")
 _PREFIX = later(r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+ (?:std(?:out|err) [FP] )?|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S+ )?")
 
 
@@ -68,7 +73,8 @@ def service_log(scene: Scene) -> Iterator[Finding]:
         if found is not None and is_like(scene, row):
             path, line = found
             explained.add(line)
-            finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{about_host(scene)})")
+            here = f"{about_host(scene)}{_here(scene, line)}"
+            finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{here})")
             least = plan_for(scene, line) if row.demand else ""
             first = f"{least} installs a driver that has it; " if least else ""
             yield structs.replace(finding, fix=f"{first}{finding.fix}{sandboxed(path)}")
@@ -83,9 +89,15 @@ def service_log(scene: Scene) -> Iterator[Finding]:
         if place is not None:
             path, line = place
             is_inside = _side(scene, path) == "inside"
+            compat = next((copy for copy in scene.copies if copy.component == "cuda-compat"), None)
+            says, fix = code.cause, (code.inside if is_inside else "") or code.fix
+            if compat is not None and code.code in _OF_COMPAT:
+                says = f"programs load {compat.path} (forward compatibility) in place of the driver's own libcuda"
+                folder = compat.path.rpartition("/")[0]
+                fix = f"take {folder} out of /etc/ld.so.conf.d and LD_LIBRARY_PATH, then `sudo ldconfig`; {fix}"
             yield Finding(
-                message=f"CUDA error {code.code}: {code.cause} ({path}: {quoted(line)}{about_host(scene)})",
-                fix=(code.inside if is_inside else "") or code.fix,
+                message=f"CUDA error {code.code}: {says} ({path}: {quoted(line)}{about_host(scene)})",
+                fix=fix,
                 severity="warn",
                 reboot=False,
                 sources=scene.matrix.addresses(code.src),
@@ -110,6 +122,19 @@ def about_host(scene: Scene) -> str:
     gpus = dict.fromkeys(gpu.called for gpu in scene.gpus)
     here = (("driver", scene.driver_version), ("kernel", scene.kernel), ("GPU", next(iter(gpus), None)))
     return "".join(f"; {name} {value}" for name, value in here if value)
+
+
+def _here(scene: Scene, line: str) -> str:
+    """Where a library of the driver that the line misses lies on this host after all."""
+    found = _LIBRARY.search(line)
+    if found is None or not ABSENT.search(line) or scene.environment == "container":
+        return ""
+    stem = found[1]
+    folder = next(
+        (folder for folder, names in scene.evidence.listings.items() if any(name.startswith(stem) for name in names)),
+        None,
+    )
+    return f"; the host itself has {stem} in {folder}" if folder else ""
 
 
 def sandboxed(path: str) -> str:
