@@ -190,7 +190,7 @@ class CapturedMachine:
                     for row in csv.reader(done.out.splitlines(), skipinitialspace=True)
                 ]
                 driver = next((row.get("driver_version") for row in rows), None)
-                return {"driver": driver, "cuda": None, "gpus": [_gpu(row) for row in rows]}
+                return {"driver": driver, "gpus": [_gpu(row) for row in rows]}
             if done.code is not None and "not a valid field" not in done.out + done.err:
                 return {
                     "error": (done.out or done.err).strip().partition("\n")[0][:300]

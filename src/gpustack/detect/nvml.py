@@ -34,7 +34,6 @@ def _ask(answer: dict[str, Any]) -> None:
         return
     try:
         answer["driver"] = _text(pynvml.nvmlSystemGetDriverVersion())
-        answer["cuda"] = _value(pynvml.nvmlSystemGetCudaDriverVersion_v2)
         answer["gpus"] = [_gpu(pynvml, number) for number in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError as exc:
         answer["error"] = str(exc)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpustack.model.host import Copy, Gpu, Host
 from gpustack.system.run import Runner
+from gpustack.verify.cuda.errors import SUBJECT, Meaning
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.rules import Part, compute_capability_of, fit, judge_fit, same
@@ -145,10 +146,10 @@ def nvml(context: Context) -> Outcome:
         return passed(f"NVML lists {len(seen)} GPU{'s' if len(seen) > 1 else ''}")
     if context.runner is None:
         return skipped("the saved host has no data from NVML, and NVML cannot run on another machine")
-    return _by_smi(context.runner, host)
+    return _by_smi(context, context.runner)
 
 
-def _by_smi(runner: Runner, host: Host) -> Outcome:
+def _by_smi(context: Context, runner: Runner) -> Outcome:
     """What nvidia-smi, which uses NVML, reports."""
     finished = runner.run(("nvidia-smi", "-L"), timeout=8.0)
     said = [line for line in f"{finished.err}\n{finished.out}".splitlines() if line.strip()]
@@ -157,14 +158,13 @@ def _by_smi(runner: Runner, host: Host) -> Outcome:
     if finished.code == 0 and listed:
         return passed(f"nvidia-smi lists {listed} GPU{'s' if listed > 1 else ''}", evidence=evidence)
     if finished.code is None and "is not installed" in finished.error:
-        return _no_nvml(host)
+        return _no_nvml(context.host)
     if finished.code is None:
         return errored(f"nvidia-smi: {finished.error}", KERNEL_LOG)
-    return failed(
-        f"nvidia-smi fails: {said[0] if said else f'exit code {finished.code} and no message'}",
-        KERNEL_LOG,
-        evidence=evidence,
-    )
+    words = said[0] if said else f"exit code {finished.code} and no message"
+    meaning = next((row for row in context.matrix.rows(SUBJECT, "nvml", Meaning) if row.is_said(words)), None)
+    cause, fix = (f": {meaning.cause}", meaning.fix) if meaning else ("", KERNEL_LOG)
+    return failed(f"nvidia-smi fails: {words}{cause}", fix, evidence=evidence)
 
 
 def _no_nvml(host: Host) -> Outcome:

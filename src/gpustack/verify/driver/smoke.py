@@ -12,7 +12,7 @@ from gpustack.verify.cuda.errors import explain
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
 from gpustack.verify.driver.nvml import read_health
 from gpustack.verify.frame import host_facts
-from gpustack.verify.frame.commands import evidence_of
+from gpustack.verify.frame.commands import describe_end, evidence_of
 from gpustack.verify.frame.probes import bus, gpu_label, parse_lines, python_probe
 
 PROC_GPUS = Path("/proc/driver/nvidia/gpus")
@@ -79,6 +79,8 @@ def _before_gpus(context: Context, lines: dict[str, Any], end: Finished, evidenc
                 "the driver hangs: check `sudo dmesg` for Xid messages, then reboot",
                 evidence=evidence,
             )
+        if load is None and end.code < 0:
+            return _damaged(context.host, describe_end(end), evidence)
         return errored("the probe of libcuda failed before cuInit", evidence=evidence)
     for step in ("init", "count"):
         code = lines.get(step, {}).get("code", 0)
@@ -101,6 +103,16 @@ def _not_loaded(host: Host, words: str, evidence: dict[str, str]) -> Outcome:
             evidence=evidence,
         )
     return failed(f"the driver library cannot be loaded: {words}", "`gpustack install driver`", evidence=evidence)
+
+
+def _damaged(host: Host, ended: str, evidence: dict[str, str]) -> Outcome:
+    """A library that ends the program which loads it: its file is cut off, or its pages cannot be read."""
+    fix = "recreate the container: its driver library comes from the host; reinstall the driver there if it fails too"
+    return failed(
+        f"a program that loads the driver library {ended}: the file is damaged, as a full disk leaves it",
+        fix if host.environment == "container" else "`df -h` shows whether a disk is full; reinstall the driver",
+        evidence=evidence,
+    )
 
 
 def _version_text(number: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,10 @@ FRAMEWORKS = "frameworks"
 _SHM = "/dev/shm"  # noqa: S108 (its size is asked)
 _SMALLEST_SHM = 64 << 20
 _SMALLEST_MEMLOCK = 64 << 20
+_FEWEST_FILES = 256
+_NODES = ("nvidiactl", "nvidia-uvm", "nvidia[0-9]*")
+_ON_GPU = frozenset({"driver", "cuda", "cudnn", "nccl", "tensorrt", "ffmpeg", *CHECKED_FRAMEWORKS})
+"""The components whose checks open the GPU's device files."""
 
 
 class Variable(Struct, frozen=True, kw_only=True):
@@ -87,6 +92,11 @@ def _disturbances(check: Check, context: Context) -> Iterator[Disturbance]:
         fault = folder_fault(context.work)
         if fault is not None:
             yield Disturbance(name="TMPDIR", says=fault[0], fix=fault[1], blocks=True)
+    if check.component in _ON_GPU and os.name == "posix":
+        import resource  # noqa: PLC0415 (only where a check fails)
+
+        yield from closed(sorted(node for pattern in _NODES for node in Path("/dev").glob(pattern)))
+        yield from process_limits(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     if check.component == "nccl":
         import resource  # noqa: PLC0415 (only where NCCL fails)
 
@@ -114,6 +124,37 @@ def limits(size: int, locked: int) -> Iterator[Disturbance]:
         )
 
 
+def closed(nodes: list[Path]) -> Iterator[Disturbance]:
+    """Device files that this user cannot open."""
+    found = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK, effective_ids=True)]
+    if found:
+        yield Disturbance(
+            name="/dev/nvidia*",
+            says=f"this user cannot open {', '.join(map(str, found))} ({stat.filemode(found[0].stat().st_mode)})",
+            fix="run it with `sudo`, or as a user of the group that `ls -l /dev/nvidia*` shows",
+            blocks=True,
+        )
+
+
+def process_limits(address_space: int, files: int) -> Iterator[Disturbance]:
+    """What CUDA needs of the limits of a process (-1: any), in bytes and open files."""
+    if address_space >= 0:
+        yield Disturbance(
+            name="ulimit -v",
+            says=f"`ulimit -v` allows only {address_space >> 20} MiB of addresses, and CUDA reserves more than the GPUs have"
+            " memory",
+            fix="`ulimit -v unlimited`, then verify again",
+            blocks=True,
+        )
+    if 0 <= files < _FEWEST_FILES:
+        yield Disturbance(
+            name="ulimit -n",
+            says=f"`ulimit -n` allows only {files} open files",
+            fix="`ulimit -n 1024`, then verify again",
+            blocks=True,
+        )
+
+
 def _sentence(row: Variable, found: str) -> str:
     about = f" ({found})" if found else ""
     return f"{row.name} is {os.environ[row.name]!r}: {row.says}{about}"
@@ -122,7 +163,7 @@ def _sentence(row: Variable, found: str) -> str:
 def _fix(row: Variable, found: str) -> str:
     if row.container:
         return "start the container with `--gpus all`, and with the capabilities in NVIDIA_DRIVER_CAPABILITIES"
-    if row.test in {"holds", "stub"}:
+    if row.test in {"holds", "stub", "other-driver"}:
         return f"take {Path(found).parent} out of {row.name}"
     return f"`unset {row.name}`, then verify again"
 
@@ -165,6 +206,14 @@ def _holds(value: str, row: Variable, _: Context) -> str | None:
 def _stub(value: str, row: Variable, _: Context) -> str | None:
     found = (one for folder in _folders(value) if folder.name == "stubs" for one in _named(folder, row.value))
     return next((str(one) for one in found), None)
+
+
+def _other_driver(value: str, row: Variable, context: Context) -> str | None:
+    """The driver's library of another release than the kernel module, which NVIDIA's package for newer CUDA brings."""
+    driver = host_facts.driver_version(context.host)
+    found = [folder / one.resolve().name for folder in _folders(value) for one in _named(folder, row.value)]
+    versions = {path.name.partition(".so.")[2]: path for path in found[:1]}
+    return next((str(path) for number, path in versions.items() if "." in number and driver not in {None, number}), None)
 
 
 def _folders(value: str) -> list[Path]:
@@ -213,6 +262,7 @@ _TESTS: dict[str, Callable[[str, Variable, Context], str | None]] = {
     "hides": _hides,
     "holds": _holds,
     "stub": _stub,
+    "other-driver": _other_driver,
     "absent": _absent,
     "unwritable": _unwritable,
     "no-interface": _no_interface,
