@@ -162,6 +162,17 @@ def test_hidden_gpus_are_told_from_absent_ones(ask: Ask) -> None:
     assert reason.endswith("or all are hidden; CUDA_VISIBLE_DEVICES is ''")
 
 
+def test_a_damaged_driver_library_is_told_and_ends_nothing_else(ask: Ask, stubs: Path, tmp_path: Path) -> None:
+    """Cut off after its headers, as a full disk leaves it: the loader maps pages that the file does not have."""
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    (cut / "libcuda.so.1").write_bytes((stubs / "libcuda.so.1").read_bytes()[:4096])
+    status, reason, fix = told(ask("driver.context", LD_LIBRARY_PATH=cut))
+    assert status == "fail"
+    assert "loads the driver library crashed (signal 7, SIGBUS): the file is damaged" in reason
+    assert "reinstall the driver" in fix
+
+
 def test_memory_that_returns_other_bytes(ask: Ask) -> None:
     assert told(ask("driver.context", "wrong-bytes"))[1] == f"{L4} returns corrupted data"
 

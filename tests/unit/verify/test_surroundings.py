@@ -63,6 +63,8 @@ SAID = [
     ("cuda.run", "CUDA_MPS_PIPE_DIRECTORY", "/nowhere/mps", "programs look there for the control daemon of MPS and"),
     ("torch.compute", "CUDA_VISIBLE_DEVICES", "9", "CUDA uses only the GPUs that it names (0 of 1 here, because '9'"),
     ("vllm.compute", "CUDA_FORCE_PTX_JIT", "1", "the driver ignores machine code, so libraries without PTX fail"),
+    ("nccl.library", "NCCL_ALGO", "Nonsense", "NCCL may use only these algorithms"),
+    ("torch.compute", "PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:1", "PyTorch's allocator has these options"),
     ("nccl.library", "NCCL_NET", "Socketz", "NCCL uses only this network, and fails where it is not there"),
 ]
 
@@ -175,6 +177,58 @@ def test_a_stub_on_the_loaders_path_is_named_with_its_file(
     outcome = ask("driver.context")
     assert outcome.reason.endswith(f"which is for linking only, in place of the driver's library ({stub})")
     assert outcome.fix == f"take {stub.parent} out of LD_LIBRARY_PATH; if that does not help: look closer"
+
+
+def test_a_driver_library_of_another_release_is_named(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, healthy: Host
+) -> None:
+    """The compat folder of a toolkit in LD_LIBRARY_PATH, as on an H100: CUDA reports error 803."""
+    library = tmp_path / "libcuda.so.1.2.3"
+    library.touch()
+    (tmp_path / "libcuda.so.1").symlink_to(library.name)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    outcome = ask("driver.context")
+    assert outcome.reason.endswith(f"which is not of the driver's release ({library})")
+    assert outcome.fix == f"take {tmp_path} out of LD_LIBRARY_PATH; if that does not help: look closer"
+    own = tmp_path / f"libcuda.so.{healthy.installed['driver'].version}"
+    library.rename(own)
+    (tmp_path / "libcuda.so.1").unlink()
+    (tmp_path / "libcuda.so.1").symlink_to(own.name)
+    assert ask("driver.context").reason == "it broke"
+
+
+def test_device_files_that_this_user_cannot_open_are_named() -> None:
+    is_root = os.geteuid() == 0  # which opens every file
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        nodes = [Path(folder) / "nvidiactl", Path(folder) / "nvidia0"]
+        for node, mode in zip(nodes, (0o000, 0o666), strict=True):
+            node.touch()
+            node.chmod(mode)
+        if is_root:
+            os.seteuid(65534)
+        try:
+            (found,) = surroundings.closed(nodes)
+        finally:
+            if is_root:
+                os.seteuid(0)
+    assert found.says == f"this user cannot open {nodes[0]} (----------)"
+    assert "sudo" in found.fix
+
+
+def test_limits_of_a_process_that_cuda_does_not_work_with(ask: Ask) -> None:
+    import resource
+
+    assert not list(surroundings.process_limits(-1, 1024))
+    said = [one.says for one in surroundings.process_limits(6000000 << 10, 24)]
+    assert said[0].startswith("`ulimit -v` allows only 5859 MiB of addresses")
+    assert said[1] == "`ulimit -n` allows only 24 open files"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        assert "allows only 200 open files" in ask("cuda.run").reason
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_another_cudnn_first_is_a_remark_for_those_that_load_it(

@@ -92,18 +92,21 @@ def _disturbances(check: Check, context: Context) -> Iterator[Disturbance]:
         fault = folder_fault(context.work)
         if fault is not None:
             yield Disturbance(name="TMPDIR", says=fault[0], fix=fault[1], blocks=True)
-    if check.component in _ON_GPU and os.name == "posix":
-        import resource  # noqa: PLC0415 (only where a check fails)
+    if os.name == "posix" and check.component in _ON_GPU:
+        yield from _of_process(check.component)
 
-        yield from closed(sorted(node for pattern in _NODES for node in Path("/dev").glob(pattern)))
-        yield from process_limits(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    if check.component == "nccl":
-        import resource  # noqa: PLC0415 (only where NCCL fails)
 
+def _of_process(component: str) -> Iterator[Disturbance]:
+    """What disturbs a program that uses a GPU, by this user's permissions and this process's limits."""
+    import resource  # noqa: PLC0415 (only where a check fails)
+
+    limit = resource.getrlimit
+    yield from closed(sorted(node for pattern in _NODES for node in Path("/dev").glob(pattern)))
+    yield from process_limits(limit(resource.RLIMIT_AS)[0], limit(resource.RLIMIT_NOFILE)[0])
+    if component == "nccl":
         shared = os.statvfs(_SHM) if Path(_SHM).is_dir() else None
-        locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-        adapters = Path("/sys/class/infiniband").is_dir()
-        yield from limits(shared.f_blocks * shared.f_frsize if shared else 0, locked if adapters else -1)
+        locked = limit(resource.RLIMIT_MEMLOCK)[0] if Path("/sys/class/infiniband").is_dir() else -1
+        yield from limits(shared.f_blocks * shared.f_frsize if shared else 0, locked)
 
 
 def limits(size: int, locked: int) -> Iterator[Disturbance]:
@@ -141,8 +144,7 @@ def process_limits(address_space: int, files: int) -> Iterator[Disturbance]:
     if address_space >= 0:
         yield Disturbance(
             name="ulimit -v",
-            says=f"`ulimit -v` allows only {address_space >> 20} MiB of addresses, and CUDA reserves more than the GPUs have"
-            " memory",
+            says=f"`ulimit -v` allows only {address_space >> 20} MiB of addresses; CUDA reserves more than that",
             fix="`ulimit -v unlimited`, then verify again",
             blocks=True,
         )
@@ -211,9 +213,10 @@ def _stub(value: str, row: Variable, _: Context) -> str | None:
 def _other_driver(value: str, row: Variable, context: Context) -> str | None:
     """The driver's library of another release than the kernel module, which NVIDIA's package for newer CUDA brings."""
     driver = host_facts.driver_version(context.host)
-    found = [folder / one.resolve().name for folder in _folders(value) for one in _named(folder, row.value)]
-    versions = {path.name.partition(".so.")[2]: path for path in found[:1]}
-    return next((str(path) for number, path in versions.items() if "." in number and driver not in {None, number}), None)
+    named = (folder / one.resolve().name for folder in _folders(value) for one in _named(folder, row.value))
+    first = next(named, None)
+    number = first.name.partition(".so.")[2] if first is not None else ""
+    return str(first) if "." in number and driver not in {None, number} else None
 
 
 def _folders(value: str) -> list[Path]:
