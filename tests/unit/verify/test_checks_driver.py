@@ -358,15 +358,16 @@ def test_skip(answer: Any, identity: str, changes: dict[str, Any], reason: str) 
             finished(15, "GPU 0: NVIDIA L4 (UUID: GPU-0)\n", "Unable to determine the device handle: GPU is lost\n"),
             "bare-metal",
             "fail",
-            "nvidia-smi fails: Unable to determine the device handle: GPU is lost",
-            "check `sudo dmesg` for NVRM and Xid messages",
+            "nvidia-smi fails: Unable to determine the device handle: GPU is lost: a GPU fell off the bus",
+            "check `sudo dmesg` for Xid 79; only a power cycle restores it",
         ),
         (
             finished(18, "", "Failed to initialize NVML: Driver/library version mismatch\n"),
             "bare-metal",
             "fail",
-            "nvidia-smi fails: Failed to initialize NVML: Driver/library version mismatch",
-            "check `sudo dmesg` for NVRM and Xid messages",
+            "nvidia-smi fails: Failed to initialize NVML: Driver/library version mismatch: the kernel module and the"
+            " driver libraries have different versions: the driver was upgraded without a reboot",
+            "reboot: `sudo reboot`",
         ),
         (
             finished(0, "No devices found\n"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpustack.model.host import Copy, Gpu, Host
 from gpustack.system.run import Runner
-from gpustack.verify.cuda.errors import SUBJECT, Meaning
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.rules import Part, compute_capability_of, fit, judge_fit, same
@@ -151,6 +150,8 @@ def nvml(context: Context) -> Outcome:
 
 def _by_smi(context: Context, runner: Runner) -> Outcome:
     """What nvidia-smi, which uses NVML, reports."""
+    from gpustack.verify.cuda.errors import SUBJECT, Meaning  # noqa: PLC0415 (only where NVML told nothing)
+
     finished = runner.run(("nvidia-smi", "-L"), timeout=8.0)
     said = [line for line in f"{finished.err}\n{finished.out}".splitlines() if line.strip()]
     evidence = {"nvidia-smi -L": finished.out + finished.err}

@@ -211,7 +211,7 @@ def _stub(value: str, row: Variable, _: Context) -> str | None:
 
 
 def _other_driver(value: str, row: Variable, context: Context) -> str | None:
-    """The driver's library of another release than the kernel module, which NVIDIA's package for newer CUDA brings."""
+    """The driver's library of another release than the kernel module, as cuda-compat has it."""
     driver = host_facts.driver_version(context.host)
     named = (folder / one.resolve().name for folder in _folders(value) for one in _named(folder, row.value))
     first = next(named, None)
