@@ -301,6 +301,7 @@ class Export:
             "own": build.cuda,
             "cuda": catalog.cuda_of(build),
             "release": judge.release(build),
+            "newest": judge.newest(build) if build.ptx else "",
             "sass": list(build.sass),
             "ptx": list(build.ptx),
             "requires": _held(pins(build.requires)),
@@ -315,6 +316,7 @@ class Export:
             "partner": self._row(partner, "component", "versions", "platforms", "src")
             if (partner := catalog.partner_cuda(build)) is not None
             else {},
+            "torch": torch.torch if (torch := catalog.partner_torch(build)) is not None else "",
             "not_newer": {one.than: one.says for one in newer if one.component == build.component},
             "can": row.capability if row is not None else "",
             "can_words": in_words(row.capability) if row is not None else "",

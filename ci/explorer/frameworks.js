@@ -105,8 +105,11 @@ class Frameworks {
     const requiring = Object.values(chosen).filter((build) => name in (build.requires ?? {}));
     const named = requiring.map((one) => one.requires[name].split("+")[1]);
     const local = [...named, ...requiring.map((one) => one.local)].find(Boolean) ?? "";
-    return this.builds(name).filter((build) => (build.local ?? "") === local &&
+    const found = this.builds(name).filter((build) => (build.local ?? "") === local &&
       requiring.every((one) => keeps(build, one.requires[name])));
+    const ranges = name === "torch" ? Object.values(chosen).map((one) => one.torch).filter(Boolean) : [];
+    const mine = found.filter((build) => ranges.every((text) => isWithin(build.v, text)));
+    return mine.length ? mine : found;
   }
 
   broken(build, chosen) {
@@ -258,7 +261,7 @@ class Frameworks {
       case "code": return noFindings();
       case "unknown": return this.unknownOf(build, `${namedBuild(build)}: it is unknown which GPUs its wheel has code for`,
         { needs: "compute-capability" });
-      case "ptx": return this.beyond(build, gpu) ?? this.compiledAtStart(build, called);
+      case "ptx": return this.beyond(build, gpu) ?? this.compiledAtStart(build, called, gpu.cc);
       default: return this.conflict(build, `gpu: ${called}`, `${this.contents(build)}; ${called} is of ${gpu.cc}.`);
     }
   }
@@ -275,16 +278,21 @@ class Frameworks {
   covers(build, capability) {
     if (build.code === "jit") {
       if (build.can) return isWithin(capability, build.can) ? "code" : "no";
-      const rules = build.release ? this.question.book.applying("cuda", build.release).get("compute-capability") ?? [] : [];
-      const held = rules.filter((rule) => !rule.advice && this.host.holds(rule, "cuda"));
-      if (!held.length) return "unknown";
-      return held.every((rule) => accepts(rule, build.release, capability)) ? "code" : "no";
+      const compiles = this.compiles(build.release, capability);
+      return compiles === null ? "unknown" : compiles ? "code" : "no";
     }
     if (!build.sass && !build.ptx) return "unknown";
     const major = capability.split(".")[0];
     const isBelow = (text) => compareVersions(text, capability) <= 0;
     if ((build.sass ?? []).some((text) => text.split(".")[0] === major && isBelow(text))) return "code";
     return (build.ptx ?? []).some(isBelow) ? "ptx" : "no";
+  }
+
+  // Whether a release of CUDA supports a compute capability; null if unknown.
+  compiles(release, capability) {
+    const rules = release ? this.question.book.applying("cuda", release).get("compute-capability") ?? [] : [];
+    const held = rules.filter((rule) => !rule.advice && this.host.holds(rule, "cuda"));
+    return held.length ? held.every((rule) => accepts(rule, release, capability)) : null;
   }
 
   contents(build) {
@@ -307,13 +315,17 @@ class Frameworks {
     return rules.find((rule) => this.host.holds(rule, "cuda") && Boolean(rule.advice) === advice) ?? null;
   }
 
-  compiledAtStart(build, called) {
+  compiledAtStart(build, called, capability) {
     for (const driver of this.drivers) {
       const own = this.bound(build.release, true);
       if (own && !accepts(own, build.release, driver)) {
         return this.conflict(build, `driver==${driver}`, `${namedBuild(build)} has only PTX for ${called}, which driver ` +
           `${driver} cannot compile: that needs a driver of CUDA ${build.own ?? ""}. ${own.text}.`, pages(this.facts, own.src));
       }
+    }
+    if (build.newest && this.compiles(build.newest, capability) === false) {
+      return this.unknownOf(build, `${namedBuild(build)} has only PTX for ${called}, and CUDA ${build.newest.split(".")[0]} has ` +
+        "no libraries for it", { needs: "compute-capability" });
     }
     return merged({ warnings: [`${namedBuild(build)} has only PTX for ${called}: the driver compiles it at the first start`] });
   }
@@ -360,6 +372,10 @@ class Frameworks {
 
   libraries(build, found) {
     const own = build.requires ?? {};
+    if (build.component === "tensorrt-llm" && "tensorrt" in this.question.asked) {
+      found.unknown.push(unknown(`${namedBuild(build)} with TensorRT of the system: which release it requires is unknown`,
+        { sources: pages(this.facts, build.src) }));
+    }
     for (const [name, word] of Object.entries(LIBRARIES)) {
       const text = name in this.question.asked ? this.question.candidates(name)[0]?.version : undefined;
       if (!text) continue;

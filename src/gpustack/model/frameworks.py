@@ -192,6 +192,16 @@ class PartnerCuda(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class PartnerTorch(Struct, frozen=True, kw_only=True):
+    """For which releases of PyTorch, and which CUDA of theirs, there is a wheel; for others pip compiles one."""
+
+    component: str
+    versions: str
+    torch: str
+    cuda: str
+    src: tuple[str, ...] = ()
+
+
 class BuiltOn(Struct, frozen=True, kw_only=True):
     """The C library that a wheel's libraries require although its tag promises an older one.
 

@@ -16,6 +16,7 @@ from gpustack.model.frameworks import (
     Capability,
     NotNewer,
     PartnerCuda,
+    PartnerTorch,
     SystemCudnn,
     Toolkit,
     Variant,
@@ -73,7 +74,7 @@ class Catalog:
         """The same release in PyTorch's own indexes: its Pythons and C library are those of the default index."""
         if row.component in _PAIRED and row.platform == "linux-aarch64":
             return []  # whether these indexes have them for it differs from release to release, and no page says so
-        torch = row.version if row.component == "torch" else _exact(pins(row.requires).get("torch", ""))
+        torch = row.version if row.component == "torch" else exact(pins(row.requires).get("torch", ""))
         found = [one for one in self._variants() if torch and row.platform in one.platforms]
         is_torch = row.component == "torch"
         return [
@@ -96,7 +97,7 @@ class Catalog:
         """The CUDA release that a build is for: its own, that of the PyTorch it is pinned to, else a major's number."""
         if build.cuda or build.code == "cpu":
             return build.cuda
-        torch = _exact(pins(build.requires).get("torch", ""))
+        torch = exact(pins(build.requires).get("torch", ""))
         for one in self.builds("torch") if torch and build.component != "torch" else ():
             if (one.version, one.platform, one.local) == (torch, build.platform, build.local):
                 return one.cuda
@@ -139,6 +140,12 @@ class Catalog:
                 return row
         return None
 
+    def partner_torch(self, build: Build) -> PartnerTorch | None:
+        """The releases of PyTorch that a build has code for, where its metadata does not say so."""
+        rows = self.matrix.rows(INDEXES, "partner_torch", PartnerTorch)
+        mine = (row for row in rows if row.component == build.component and is_within(build.version, row.versions))
+        return next(mine, None)
+
     def capability_of(self, build: Build) -> Capability | None:
         """The compute capabilities that a build supports which compiles at run time; None if unknown."""
         rows = self.matrix.rows(INDEXES, "capabilities", Capability)
@@ -147,6 +154,6 @@ class Catalog:
         )
 
 
-def _exact(range_text: str) -> str:
+def exact(range_text: str) -> str:
     """The version that a pin names, "" for any other range."""
-    return range_text.removeprefix("==") if re.fullmatch(r"==[\d.]+(?:\.post\d+)?", range_text) else ""
+    return range_text.removeprefix("==") if re.fullmatch(r"==\d+(?:\.\d+)*(?:\.post\d+)?", range_text) else ""

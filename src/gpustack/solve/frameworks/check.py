@@ -11,6 +11,7 @@ from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.frameworks.catalog import Catalog, platform_of
 from gpustack.solve.frameworks.judge import PROPERTIES, Judge, no_wheel, platforms_of
+from gpustack.solve.frameworks.neighbours import breach
 from gpustack.solve.frameworks.remarks import remarks
 from gpustack.solve.question import Question, is_meant
 from gpustack.solve.words import capitalised, contradiction_in_words
@@ -155,7 +156,9 @@ class Frameworks:
             for one in self.catalog.builds(name)
             if self.judge.here(one) and one.local == local and all(_keeps(one, text) for text in wanted)
         ]
-        return tuple(found)
+        rows = (self.catalog.partner_torch(one) for one in chosen.values() if name == "torch")
+        ranges = [row.torch for row in rows if row is not None]
+        return tuple(one for one in found if all(is_within(one.version, text) for text in ranges)) or tuple(found)
 
     def _broken(self, build: Build, chosen: Chosen, *, keeps_pins: bool = False) -> Conflict | None:
         """What a build breaks of the pins between it and the chosen ones; ``keeps_pins`` as pip does, to the letter."""
@@ -165,16 +168,10 @@ class Frameworks:
                     if reason := self._library_breach(one, two, keeps_pins=keeps_pins):
                         return self._pair(one, two, reason)
                     continue
-                wanted = {**pins(one.optional), **pins(one.requires)}.get(two.component)
-                if wanted and not _keeps(two, wanted):
-                    return self._pair(one, two, f"{one.named} requires {two.component}{wanted}")
-                if (newer := self.catalog.not_newer(one, two)) is not None:
-                    return self._pair(one, two, f"{one.named} is newer than {two.named}: {newer.says}")
-                row = self.catalog.partner_cuda(one) if two.component == "torch" and two.code == "cuda" else None
-                line = self.catalog.cuda_of(two)
-                if row is not None and line and not is_within(line, row.cuda):
-                    reason = f"{one.named} has no library for CUDA {line}, which {two.named} is built for{row.says}"
+                if reason := self._pin_breach(one, two):
                     return self._pair(one, two, reason)
+            if "library" not in {build.code, other.code} and (reason := breach(build, other)):
+                return self._pair(build, other, reason)
             mine, its = self.catalog.cuda_of(build), self.catalog.cuda_of(other)
             is_mixed = {build.code, other.code} == {"cuda", "cpu"} and "torch" in {build.component, other.component}
             if is_mixed and (mine or its) and self._share_libraries(build, other):
@@ -184,6 +181,19 @@ class Frameworks:
                 reason = f"{build.named} is built for CUDA {mine}, {other.named} for CUDA {its}"
                 return self._pair(build, other, f"{reason}: each loads the libraries of its own major release")
         return None
+
+    def _pin_breach(self, one: Build, two: Build) -> str:
+        """What one framework requires of another one that this one is not; "" if it requires nothing else."""
+        wanted = {**pins(one.optional), **pins(one.requires)}.get(two.component)
+        if wanted and not _keeps(two, wanted):
+            return f"{one.named} requires {two.component}{wanted}"
+        if (newer := self.catalog.not_newer(one, two)) is not None:
+            return f"{one.named} is newer than {two.named}: {newer.says}"
+        row = self.catalog.partner_cuda(one) if two.component == "torch" and two.code == "cuda" else None
+        line = self.catalog.cuda_of(two)
+        if row is not None and line and not is_within(line, row.cuda):
+            return f"{one.named} has no library for CUDA {line}, which {two.named} is built for{row.says}"
+        return ""
 
     def _library_breach(self, build: Build, library: Build, *, keeps_pins: bool) -> str:
         """What a build breaks with a library of NVIDIA next to it; a plan keeps to pins, as pip does."""

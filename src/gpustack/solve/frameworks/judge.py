@@ -170,12 +170,20 @@ class Judge:
         row = self.catalog.capability_of(build)
         if row is not None:
             return "code" if is_within(capability, row.capability) else "no"
-        release, view = self.release(build), self.question.view
+        compiles = self._compiles(self.release(build), capability)
+        return "unknown" if compiles is None else "code" if compiles else "no"
+
+    def _compiles(self, release: str, capability: str) -> bool | None:
+        """Whether a release of CUDA supports a compute capability; None if unknown."""
         rules = self.question.book.applying("cuda", release).get("compute-capability", ()) if release else ()
-        held = [one for one in rules if not one.is_advice and view.holds(one.rule.when, "cuda")]
-        if not held:
-            return "unknown"
-        return "code" if all(one.accepts(release, capability) for one in held) else "no"
+        held = [one for one in rules if not one.is_advice and self.question.view.holds(one.rule.when, "cuda")]
+        return all(one.accepts(release, capability) for one in held) if held else None
+
+    def newest(self, build: Build) -> str:
+        """The newest release of CUDA of a build's major, whose libraries it may load; "" if unknown."""
+        major = self.catalog.cuda_of(build).partition(".")[0]
+        rows = self.question.matrix.releases("cuda") if major else ()
+        return next((row.version for row in rows if row.version.partition(".")[0] == major), "")
 
     def _contents(self, build: Build) -> str:
         if build.code == "jit" and self.catalog.capability_of(build) is None:
@@ -199,6 +207,11 @@ class Judge:
                     f"driver of CUDA {build.cuda}. {sentence.text}."
                 )
                 return self._conflict(build, f"driver=={driver}", reason, sentence.sources)
+        newest = self.newest(build)
+        if newest and self._compiles(newest, gpu.compute_capability or "") is False:
+            line = newest.partition(".")[0]
+            reason = f"{build.named} has only PTX for {gpu.called}, and CUDA {line} has no libraries for it"
+            return Findings(unknown=(self._unknown(build, reason, needs="compute-capability"),))
         return Findings(
             warnings=(f"{build.named} has only PTX for {gpu.called}: the driver compiles it at the first start",)
         )

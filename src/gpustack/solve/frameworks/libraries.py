@@ -56,6 +56,9 @@ def library_remarks(judge: Judge, build: Build, other: Build) -> Findings:
         )
         return Findings(warnings=(text,))
     line, its = judge.catalog.cuda_of(build).partition(".")[0], library(other.component)
+    if build.component == "tensorrt-llm" and its.stem == "tensorrt" and not wanted:
+        reason = f"{build.named} with {other.named}: which release of TensorRT it requires is unknown"
+        return Findings(unknown=(Unknown(reason=reason, sources=judge.question.matrix.addresses(build.src)),))
     if wanted or build.code not in {"cuda", "jit"} or not its.major:
         return Findings()
     if line and line != its.major:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gpustack.model.frameworks import Build, pins
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.frameworks.judge import Judge
+from gpustack.solve.frameworks.neighbours import both_in_words, doubt
 from gpustack.solve.words import in_words, title
 from gpustack.versions import is_within
 
@@ -23,10 +24,24 @@ def remarks(judge: Judge, chosen: Mapping[str, Build]) -> Findings:
         for other in chosen.values():
             if other.code == "library" and build.code != "library":
                 found += _next_to(judge, build, other)
+            found += _of_pair(judge, build, other)
         found += _in_one_environment(judge, build, chosen)
         if build.status == "yanked":
             text = f"{build.named} was withdrawn (yanked): pip installs it only if it is named exactly"
             found += Findings(warnings=(text,))
+    return found
+
+
+def _of_pair(judge: Judge, build: Build, other: Build) -> Findings:
+    """What is unknown of two frameworks in one environment, or what pip says to both."""
+    if "library" in {build.code, other.code} or build is other:
+        return Findings()
+    found = Findings()
+    if reason := doubt(judge.catalog, build, other):
+        sources = judge.question.matrix.addresses((*build.src, *other.src))
+        found += Findings(unknown=(Unknown(reason=reason, sources=sources),))
+    if build.component < other.component and (text := both_in_words(build, other)):
+        found += Findings(warnings=(text,))
     return found
 
 
@@ -47,17 +62,21 @@ def _in_one_environment(judge: Judge, build: Build, chosen: Mapping[str, Build])
     """
     torch, catalog, asked = chosen.get("torch"), judge.catalog, judge.question.asked
     row = catalog.cudnn_of(build)
-    if torch is None or torch.code != "cuda" or row is None or not row.src:
+    if torch is None or torch.code != "cuda" or row is None or build.code == "jit":
         return Findings()
     named = {one.component for one in chosen.values() if one.code == "library"}
     mine, its = catalog.cuda_of(build).partition(".")[0], catalog.cuda_of(torch).partition(".")[0]
     pin = next((text for key, text in pins(torch.requires).items() if key.startswith("nvidia-cudnn-")), "")
-    major = pin.removeprefix("==").partition(".")[0]
+    theirs = pin.removeprefix("==")
+    major = theirs.partition(".")[0]
     reasons = []
     if mine and its and mine != its and "cuda" not in asked and not named:
         reasons.append(f"the libraries of CUDA {mine}, and the wheels of {torch.named} are of CUDA {its}")
-    if major and major != row.cudnn and "cudnn" not in asked and not any("cudnn" in one for one in named):
+    is_free = major and "cudnn" not in asked and not any("cudnn" in one for one in named)
+    if is_free and major != row.cudnn:
         reasons.append(f"cuDNN {row.cudnn}, and the wheels of {torch.named} have cuDNN {major}")
+    elif is_free and row.least and not is_within(theirs, f">={row.least}"):
+        reasons.append(f"cuDNN {row.least} or newer, and the wheels of {torch.named} have cuDNN {theirs}")
     found = Findings()
     for text in reasons:
         reason = f"{build.named} loads {text}: it finds none in this environment, unless the system has it."
@@ -96,6 +115,9 @@ def _libraries(judge: Judge, build: Build, *, is_alone: bool) -> Findings:
     if build.code == "library":
         return _beside_system(judge, build, is_alone=is_alone)
     question, found = judge.question, Findings()
+    if build.component == "tensorrt-llm" and "tensorrt" in question.asked:
+        reason = f"{build.named} with TensorRT of the system: which release it requires is unknown"
+        found += Findings(unknown=(Unknown(reason=reason, sources=question.matrix.addresses(build.src)),))
     mine = judge.catalog.cuda_of(build)
     own = pins(build.requires)
     for name, word in _LIBRARIES.items():
