@@ -12,7 +12,8 @@ from gpustack.model.architectures import architecture
 from gpustack.model.image import ImageContent
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
 from gpustack.solve.cuda_runs import drivers_of, release_of, runs_on
-from gpustack.solve.image_demands import Demands, demand_findings, known_demands
+from gpustack.solve.image_demands import Demands, demand_findings, known_demands, unknown_demands
+from gpustack.solve.image_guesses import foreign_findings
 from gpustack.solve.image_names import PYTORCH, parsed
 from gpustack.solve.image_tags import Image, find_image
 from gpustack.solve.images import judge_image, nearest_tag
@@ -35,6 +36,11 @@ class _Cuda(Struct, frozen=True):
 
 def content_findings(question: Question, content: ImageContent) -> tuple[Findings, ImageAnswer]:
     """What refuses the image on the host of ``question``, and how it runs there."""
+    base = parsed(content.base)
+    if base is not None and content.form == "Dockerfile" and not content.wheels:
+        foreign = foreign_findings(question, content.name, base)
+        if foreign is not None:
+            return foreign
     image = _base(question, content)
     found, answer = _system_findings(question, content, image)
     if not content.wheels and not content.installed:
@@ -61,6 +67,8 @@ def _system_findings(question: Question, content: ImageContent, image: Image | N
     known_ones = known_demands(question, image.repository, image.cuda) if image is not None else None
     if known_ones is not None:
         demands = replace(known_ones, environment=known_ones.environment | content.environment)
+    elif image is not None and not image.basis and "NVIDIA_REQUIRE_CUDA" not in content.environment:
+        foreign += unknown_demands(question, name, image.repository, image.cuda)
     if content.layers:
         from gpustack.solve.image_layers import layer_findings  # noqa: PLC0415 (tags and Dockerfiles have no layers)
 

@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from gpustack.model.facts import Release
 from gpustack.model.resolution import Conflict, Findings, Unknown
-from gpustack.solve.cuda_runs import newest_cuda, runs_on
+from gpustack.solve.cuda_runs import drivers_of, newest_cuda, runs_on
 from gpustack.solve.question import Question
 from gpustack.solve.require_cuda import Told, holds, is_disabled, malformed, requirements_of
+from gpustack.versions import version_key
 
 _OF_CUDA = {"cuda", "deepstream", "huggingface/text-generation-inference", "vllm/vllm-openai"}
 """Repositories whose images have the demand of nvidia/cuda."""
@@ -42,6 +43,22 @@ def known_demands(question: Question, repository: str, cuda: str) -> Demands | N
     words = [f"brand={brand},driver>={branch},driver<{branch + 1}" for branch in others for brand in row.brands]
     text = " ".join([f"cuda>={row.cuda}", *words])
     return Demands(environment={"NVIDIA_REQUIRE_CUDA": text}, sources=question.matrix.addresses(row.src))
+
+
+def unknown_demands(question: Question, name: str, repository: str, cuda: str) -> Findings:
+    """The doubt about an image built from nvidia/cuda, of a line whose demand is unknown and that a driver lacks."""
+    if repository not in _OF_CUDA or known_demands(question, repository, cuda) is not None:
+        return Findings()
+    first = min((row.cuda for row in question.matrix.rows("image-demands", "cuda", _Row)), key=version_key, default="")
+    drivers = [
+        one
+        for one in drivers_of(question)
+        if version_key(newest_cuda(question, one) or "0") < version_key(".".join(cuda.split(".")[:2]))
+    ]
+    if not drivers or version_key(cuda) < version_key(first):
+        return Findings()
+    reason = f"image {name}: what the image demands at its start is unknown, and driver {drivers[0]} has no CUDA {cuda}"
+    return Findings(unknown=(Unknown(reason=reason, needs="driver"),))
 
 
 def demand_findings(

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
 from gpustack.solve.cuda_runs import drivers_of, newest_cuda, release_of
-from gpustack.solve.image_demands import demand_findings, known_demands
+from gpustack.solve.image_demands import demand_findings, known_demands, unknown_demands
 from gpustack.solve.image_names import PYTORCH, Name, framework_in, other_maker, parsed, tegra_of
 from gpustack.solve.image_tags import Image
 from gpustack.solve.question import Question
@@ -87,6 +87,10 @@ def _doubts(question: Question, image: Image, answer: ImageAnswer) -> list[str]:
         release = release_of(question, image.cuda)
         if demands is not None and demand_findings(question, "", demands, release, (driver,)).conflicts:
             doubts.append(f"if its base is nvidia/cuda, the container toolkit does not start it on driver {driver}")
+        elif unknown_demands(question, "", "cuda", image.cuda).unknown:
+            doubts.append(
+                f"what images of CUDA {image.cuda} demand at start is unknown; driver {driver} is older than it"
+            )
     return doubts
 
 

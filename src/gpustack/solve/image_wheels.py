@@ -14,9 +14,10 @@ from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.frameworks.catalog import Catalog, platform_of
 from gpustack.solve.frameworks.check import Frameworks
-from gpustack.solve.image_names import parsed
+from gpustack.solve.image_names import PYTORCH, framework_in, parsed
 from gpustack.solve.image_tags import Image
 from gpustack.solve.question import Question
+from gpustack.versions import is_within
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[([\w,.-]+)\])?(.*)")
 _OWN_PYTHON = re.compile(r"(\d+\.\d+)(?:\.\d+)?(?:-|$)")
@@ -60,11 +61,26 @@ def _judged(question: Question, content: ImageContent, image: Image | None, text
         builds = () if one.name in LIBRARIES else taken.candidates(one.name, one.versions)
         if builds:
             wanted[one.name] = replace(one, versions=f"=={builds[0].version}")
+    wanted |= _of_base(taken, content, wanted)
     asked = tuple(Requirement(component=one.name, versions=one.versions) for one in wanted.values())
     beside = _libraries(here, content, image, tuple(wanted))
     frameworks = Frameworks(_with(here, beside), asked, properties=properties)
     found = frameworks.findings() + _absent(frameworks, content, image, beside)
     return _of_image(content, found, free)
+
+
+def _of_base(frameworks: Frameworks, content: ImageContent, wanted: dict[str, _Wanted]) -> dict[str, _Wanted]:
+    """The framework that the name of the base says is in it, unless pip replaces it by what it installs."""
+    base = parsed(content.base)
+    one = framework_in(base) if base is not None and not content.layers else None
+    if one is None or one.name in wanted or not frameworks.candidates(one.name, f"=={one.version}"):
+        return {}
+    for name, other in wanted.items():
+        for build in frameworks.candidates(name, other.versions)[:1]:
+            pin = pins(build.requires).get(one.name, "")
+            if pin and not is_within(one.version.partition("+")[0], pin.partition("+")[0]):
+                return {}
+    return {one.name: _Wanted(name=one.name, versions=f"=={one.version}", text=content.base)}
 
 
 def _of_environment(question: Question, content: ImageContent, place: str) -> Iterator[str]:
@@ -113,14 +129,15 @@ def _libraries(
     question: Question, content: ImageContent, image: Image | None, names: tuple[str, ...]
 ) -> tuple[Requirement, ...]:
     """CUDA and cuDNN of the image's system, where nothing that is installed into it has others."""
-    if content.adds_libraries or image is None or image.repository != "cuda" or image.basis:
+    if content.adds_libraries or image is None or image.repository not in {"cuda", PYTORCH}:
         return ()
-    if any(name in LIBRARIES or name == "torch" for name in names):
-        return ()
-    found = [Requirement(component="cuda", versions=f"=={image.cuda}")]
-    kind = _CUDNN.search(image.tag)
+    is_theirs = image.repository == "cuda" and not image.basis
+    has_own = any(name in LIBRARIES or name == "torch" for name in names)
+    found = [Requirement(component="cuda", versions=f"=={image.cuda}")] if is_theirs and not has_own else []
+    kind = _CUDNN.search(f"{image.tag}-")
     number = content.environment.get("NV_CUDNN_VERSION", "")
-    if kind is not None and (number or kind[1]):
+    has_own = has_own if is_theirs else any(name in LIBRARIES for name in names)
+    if kind is not None and (number or kind[1]) and not has_own:
         rows = question.matrix.releases("cudnn")
         newest = next((row.version for row in rows if row.version.startswith(f"{kind[1]}.")), "")
         found.append(Requirement(component="cudnn", versions=f"=={number or newest}"))
@@ -136,7 +153,8 @@ def _absent(
     frameworks: Frameworks, content: ImageContent, image: Image | None, beside: tuple[Requirement, ...]
 ) -> Findings:
     """Libraries that a framework loads from the system, and that this kind of nvidia/cuda's images does not have."""
-    chosen = frameworks.chosen() if beside and image is not None else None
+    is_theirs = beside and image is not None and image.repository == "cuda"
+    chosen = frameworks.chosen() if is_theirs else None
     found = Findings()
     for build in (chosen or {}).values():
         row = frameworks.catalog.cudnn_of(build)

@@ -8,7 +8,7 @@ from gpustack.model.facts import Release
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, ImageRuns, Unknown
 from gpustack.solve.cuda_runs import driver_rule, drivers_of, release_of, runs_on, smallest_driver
 from gpustack.solve.forward_compat import PACKAGE
-from gpustack.solve.image_demands import demand_findings, known_demands
+from gpustack.solve.image_demands import demand_findings, known_demands, unknown_demands
 from gpustack.solve.image_guesses import foreign_findings, guessed_findings, image_conflict
 from gpustack.solve.image_names import PYTORCH, Name, framework_in, named_major, parsed
 from gpustack.solve.image_tags import Image, find_image, known_images, repository_of, unlisted
@@ -50,7 +50,8 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
         reason = f"image {name}: it is unknown whether cuda-compat is in it; save the image, and check the file"
         more += Findings(unknown=(Unknown(reason=reason, sources=_sources(question, image)),))
     if found.conflicts or not more.conflicts:
-        runs: ImageRuns = "unknown" if image.basis and more.unknown and not found.conflicts else answer.runs
+        is_doubtful = more.unknown and not found.conflicts and answer.runs != "needs forward compatibility"
+        runs: ImageRuns = "unknown" if is_doubtful else answer.runs
         return found + more, replace(answer, runs=runs)
     nearest = nearest_tag(question, image)
     hints = (f"the nearest tag that runs here is {nearest}",) if nearest else ()
@@ -104,8 +105,10 @@ def _demands_of(question: Question, name: str, image: Image) -> Findings:
         found = code_findings(question, name, framework)
     demands = known_demands(question, image.repository, image.cuda)
     is_on_triton = image.repository == "deepstream" and "-triton" in image.tag  # whose demand any driver meets
-    if demands is None or image.basis or is_on_triton:
+    if image.basis or is_on_triton:
         return found
+    if demands is None:
+        return found + unknown_demands(question, name, image.repository, image.cuda)
     release = release_of(question, image.cuda)
     return found + demand_findings(question, name, demands, release, drivers_of(question))
 
