@@ -179,3 +179,34 @@ def test_an_environment_at_an_unusual_place_is_read_on_request(tmp_path: Path, m
     assert not detect(tmp_path, matrix).environments
     found = detect(tmp_path, matrix, python="/data/deep/er/env/bin/python").environments or ()
     assert [(one.path, one.packages) for one in found] == [("/data/deep/er/env", {"torch": "2.9.1"})]
+
+
+SOMEWHERE = "lib/python3.11/site-packages"
+FOUND_BY = {
+    "poetry": ("home/a/.cache/pypoetry/virtualenvs/x-1a-py3.11", {}),
+    "pipenv": ("root/.local/share/virtualenvs/x-1a", {}),
+    "pipx of root": ("root/.local/share/pipx/venvs/x", {}),
+    "uv's tools of root": ("root/.local/share/uv/tools/x", {}),
+    "a kernel of Jupyter": (
+        "data/a b/env",
+        {"home/a/.local/share/jupyter/kernels/k/kernel.json": '{"argv": ["/data/a b/env/bin/python", "-m", "x"]}'},
+    ),
+    "conda's list": ("data/forge/envs/x", {"root/.conda/environments.txt": "/data/none\n/data/forge/envs/x\n"}),
+}
+
+
+@pytest.mark.parametrize("name", FOUND_BY)
+def test_environments_of_other_tools_are_found(name: str, tmp_path: Path, matrix: Matrix) -> None:
+    prefix, files = FOUND_BY[name]
+    put(tmp_path, f"{prefix}/{SOMEWHERE}/torch-2.9.1.dist-info/METADATA", "Name: torch\nVersion: 2.9.1\n")
+    for path, text in files.items():
+        put(tmp_path, path, text)
+    assert [one.path for one in detect(tmp_path, matrix).environments or ()] == [f"/{prefix}"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"argv": "/x/bin/python"}', '{"argv": ["/*/bin/python"]}', "\0" * 9])
+def test_a_kernel_that_names_no_interpreter_is_passed_over(text: str, tmp_path: Path, matrix: Matrix) -> None:
+    put(tmp_path, f"data/env/{SOMEWHERE}/torch-2.9.1.dist-info/METADATA", "Name: torch\nVersion: 2.9.1\n")
+    put(tmp_path, "usr/share/jupyter/kernels/k/kernel.json", text)
+    put(tmp_path, "root/.conda/environments.txt", "/*/*\n/data/*\n")
+    assert not detect(tmp_path, matrix).environments

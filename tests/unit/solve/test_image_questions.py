@@ -169,6 +169,7 @@ NONSENSE: dict[str, bytes] = {
     "a list": b"[1, 2]",
     "broken JSON": b'{"config": ',
     "a manifest": json.dumps({"schemaVersion": 2, "config": {}, "layers": []}).encode(),
+    "variables that are numbers": json.dumps({"rootfs": {}, "config": {"Env": [1, 2]}}).encode(),
     "variables that are none": json.dumps({"rootfs": {}, "config": {"Env": "CUDA_VERSION=1"}}).encode(),
     "nested too deeply": b"[" * 100_000,
     "an archive without an image": archive({"a.txt": b"text"}),

@@ -15,9 +15,24 @@ PLACES = (
     "/home/*/.pyenv/versions/*/lib/python3*/site-packages",
     "/root/.pyenv/versions/*/lib/python3*/site-packages", "/home/*/.local/share/uv/tools/*/lib/python3*/site-packages",
     "/home/*/.local/share/pipx/venvs/*/lib/python3*/site-packages",
+    "/root/.local/share/uv/tools/*/lib/python3*/site-packages",
+    "/root/.local/share/pipx/venvs/*/lib/python3*/site-packages",
+    "/home/*/.cache/pypoetry/virtualenvs/*/lib/python3*/site-packages",
+    "/root/.cache/pypoetry/virtualenvs/*/lib/python3*/site-packages",
+    "/home/*/.local/share/virtualenvs/*/lib/python3*/site-packages",
+    "/root/.local/share/virtualenvs/*/lib/python3*/site-packages",
     "/snap/*/current/lib/python3*/site-packages",
 )  # fmt: skip
-"""Where environments usually are: of the system, virtual ones, conda's, those of pyenv, uv and pipx."""
+"""Where environments usually are: of the system, virtual ones, conda's, those of pyenv, uv, pipx, poetry and pipenv."""
+
+KERNELS = (
+    "/usr/share/jupyter/kernels/*/kernel.json", "/usr/local/share/jupyter/kernels/*/kernel.json",
+    "/home/*/.local/share/jupyter/kernels/*/kernel.json", "/root/.local/share/jupyter/kernels/*/kernel.json",
+)  # fmt: skip
+"""Jupyter's kernels: each names the interpreter that it starts."""
+
+CONDA_LISTS = ("/home/*/.conda/environments.txt", "/root/.conda/environments.txt")
+"""Where conda and mamba list the environments that they made, wherever these are."""
 
 MAX_ENVIRONMENTS = 200
 MAX_DISTRIBUTIONS = 400

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gpustack.detect.environments import names
@@ -40,7 +40,9 @@ class EnvironmentReader:
 
     def read(self, folders: Iterable[str]) -> tuple[str, ...]:
         """Every environment of ``folders`` (of packages) and the usual places; the folders with something in them."""
-        usual = (path for pattern in names.PLACES for path in self.tree.glob(pattern, limit=names.MAX_ENVIRONMENTS))
+        named = (f"{prefix}/lib/python3*/site-packages" for prefix in self._declared())
+        patterns = (*names.PLACES, *named)
+        usual = (path for pattern in patterns for path in self.tree.glob(pattern, limit=names.MAX_ENVIRONMENTS))
         seen: set[str] = set()
         found: list[str] = []
         for place in (*folders, *usual):
@@ -56,6 +58,21 @@ class EnvironmentReader:
                 self.listings[place] = mine[: names.MAX_DISTRIBUTIONS]
                 self._environment(place)
         return tuple(found)
+
+    def _declared(self) -> Iterator[str]:
+        """The environments that Jupyter's kernels start, and that conda lists."""
+        for path in (path for pattern in names.KERNELS for path in self.tree.glob(pattern, limit=50)):
+            started = re.search(r'"argv"\s*:\s*\[\s*"(/[^"*?\[\\]+)/bin/[^"/]+"', self._text(path))
+            if started is not None:
+                yield started[1]
+        for path in (path for pattern in names.CONDA_LISTS for path in self.tree.glob(pattern, limit=50)):
+            yield from re.findall(r"(?m)^(/[^*?\[\n]+)$", self._text(path))[: names.MAX_ENVIRONMENTS]
+
+    def _text(self, path: str) -> str:
+        try:
+            return self.tree.read_text(path, names.TEXT_LIMIT)
+        except (MissingFileError, UnusableFileError):
+            return ""
 
     def _conda(self, place: str) -> bool:
         """Whether conda installed something that matters into the environment of a folder of packages."""

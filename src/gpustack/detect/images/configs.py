@@ -59,10 +59,11 @@ def arch_of(document: dict[str, Any]) -> str:
 def _variables(value: object) -> dict[str, str]:
     if value is None:
         return {}
-    if not isinstance(value, list) or len(value) > MAX_VARIABLES:
+    is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if not isinstance(value, list) or not is_list or len(value) > MAX_VARIABLES:
         msg = "is no image configuration: Env is not a list of variables"
         raise ValueError(msg)
-    pairs = (one.partition("=") for one in value if isinstance(one, str))
+    pairs = (one.partition("=") for one in value)
     return {name: text for name, _, text in pairs if name}
 
 

@@ -45,8 +45,8 @@ def _is_before(problem: Problem, path: str) -> bool:
 
 def _is_about(problem: Problem, component: str) -> bool:
     """Whether a problem of an environment concerns a framework: its own, or one of the libraries that all share."""
-    others = [title for name, title in TITLES.items() if name != component]
-    return not problem.message.startswith(tuple(f"{title} " for title in others))
+    others = [word for name, title in TITLES.items() if name != component for word in (title, name)]
+    return not problem.message.startswith(tuple(f"{word} " for word in others))
 
 
 for _name in CHECKED_FRAMEWORKS:
