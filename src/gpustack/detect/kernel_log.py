@@ -22,6 +22,12 @@ JOURNALCTL = ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--out
 """Commands that print the kernel's messages."""
 
 PIECE = 1 << 20
+STEP = 1 << 17
+"""So many bytes are searched at a time: they stay in the processor's cache."""
+
+RARE = {BOOT: b"L", b"NVRM": b"V"}
+"""A letter of a word that few lines have: looking for one byte takes a tenth of the time of looking for a word."""
+
 _LINE, _OVERLAP = 1 << 12, 16
 LARGEST = 256 << 20
 """The part of a log that is read, in bytes from its end."""
@@ -166,13 +172,18 @@ def _of_file(handle: int, words: tuple[bytes, ...]) -> tuple[list[bytes], bool]:
     end = os.fstat(handle).st_size
     lowest = max(0, end - LARGEST)
     told = words[:1] if end - lowest > PIECE else words
-    starts, boot = [], -1
-    for start in range(lowest + (end - 1 - lowest) // PIECE * PIECE, lowest - 1, -PIECE):
-        piece = os.pread(handle, PIECE + _OVERLAP, start)
-        if _holds(piece, told):
-            starts.append(start)
-        if BOOT in piece:  # ten times as fast as rfind, which few pieces need
-            boot = start + piece.rfind(b"\n", 0, piece.rfind(BOOT)) + 1
+    starts: dict[int, None] = {}
+    boot = -1
+    buffer = bytearray(STEP + _OVERLAP)  # one for all: memory that is new for each costs as much as the search
+    for start in range(lowest + (end - 1 - lowest) // STEP * STEP, lowest - 1, -STEP):
+        size = os.preadv(handle, [buffer], start)
+        piece = buffer if size == len(buffer) else buffer[:size]
+        if any(_holds(piece, word) for word in told):
+            starts[lowest + (start - lowest) // PIECE * PIECE] = None
+        if _holds(piece, BOOT):
+            at = start + piece.rfind(BOOT)
+            before = os.pread(handle, min(at, _LINE), max(0, at - _LINE))
+            boot = at - len(before) + before.rfind(b"\n") + 1
             break
     lines = [_line_at(handle, boot)] if boot >= 0 else []
     for start in reversed(starts):
@@ -189,8 +200,8 @@ def _line_at(handle: int, place: int) -> bytes:
     return os.pread(handle, _LINE, place).partition(b"\n")[0]
 
 
-def _holds(piece: bytes, words: tuple[bytes, ...]) -> bool:
-    return any(word in piece for word in words)
+def _holds(piece: bytearray, word: bytes) -> bool:
+    return RARE.get(word, word) in piece and word in piece
 
 
 def _unpacked(handle: int) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from gpustack.detect import probes
+from gpustack.detect.names import Names
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 from gpustack.patterns import later
 
@@ -29,13 +30,9 @@ _FIRST = b"Package: "
 _NAME = later(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
 
 
-def wanted_names(names: Iterable[str] = ()) -> re.Pattern[str]:
-    """Patterns of relevant package names, including ``names``."""
-    return re.compile(_wanted_pattern(names))
-
-
-def _wanted_pattern(names: Iterable[str]) -> str:
-    return "|".join([f"(?:{probes.PACKAGE_NAMES})", *map(re.escape, names)])
+def wanted_names(names: Iterable[str] = ()) -> Names:
+    """The names of relevant packages, and ``names``."""
+    return Names(probes.PACKAGE_NAMES, tuple(names))
 
 
 class PackageReader:
@@ -52,13 +49,8 @@ class PackageReader:
         self._names = tuple(names)
 
     @cached_property
-    def _wanted(self) -> re.Pattern[str]:
+    def _wanted(self) -> Names:
         return wanted_names(self._names)
-
-    @cached_property
-    def _wanted_first(self) -> re.Pattern[bytes]:
-        """The first line of a relevant package's stanza: one comparison for each of a thousand packages."""
-        return re.compile(_FIRST + b"(?:" + _wanted_pattern(self._names).encode() + rb")[ \t]*\n")
 
     def xbps_names(self) -> tuple[str, ...]:
         """The relevant packages of Void's database: name-version_revision."""
@@ -119,11 +111,11 @@ class PackageReader:
 
     def _kept(self, stanza: bytes) -> str:
         if stanza.startswith(_FIRST):
-            is_wanted = self._wanted_first.match(stanza) is not None
+            name = stanza[len(_FIRST) : max(0, stanza.find(b"\n"))].rstrip(b" \t")
         else:
-            name = _NAME.search(stanza)
-            is_wanted = name is not None and self._wanted.fullmatch(name[1].decode("ascii", "replace")) is not None
-        if not is_wanted:
+            found = _NAME.search(stanza)
+            name = found[1] if found is not None else b""
+        if not self._wanted.fullmatch(name.decode("ascii", "replace")):
             return ""
         return "\n".join(line.decode("utf-8", "replace") for line in _FIELDS.findall(stanza)) + "\n\n"
 

@@ -198,16 +198,19 @@ COMMANDS = (
 """Run on the running machine only; none of them changes anything or needs root."""
 
 PACKAGE_NAMES = (
-    r"(?:lib)?(?:32)?nvidia.*|linux(?:\d[\d.]*)?(?:-lts|-mainline)?(?:-headers)?|libnv.*|cuda.*|libcuda.*|libcu(?:blas|fft|rand|solver|sparse|file).*|(?:lib)?cudnn.*|tensorrt.*|"
+    r"linux(?:\d[\d.]*)?(?:-lts|-mainline)?(?:-headers)?|"
+    r"nvidia.*|32nvidia.*|lib32nvidia.*|libnv.*|cuda.*|libcuda.*|libcublas.*|libcufft.*|libcurand.*|libcusolver.*|"
+    r"libcusparse.*|libcufile.*|cudnn.*|libcudnn.*|tensorrt.*|"
     r"nv-codec-headers|libffmpeg-nvenc-dev|libnccl.*|nccl.*|python3-libnvinfer.*|ffmpeg|"
-    r"linux-(?:image|headers|modules-nvidia|objects-nvidia|signatures-nvidia)-.*|kernel(?:-.*)?|kmod-.*|akmod-.*|dkms|"
+    r"linux-image-.*|linux-headers-.*|linux-modules-nvidia-.*|linux-objects-nvidia-.*|linux-signatures-nvidia-.*|"
+    r"kernel|kernel-.*|kmod-.*|akmod-.*|dkms|"
     r"xorg-x11-drv-nvidia.*|xserver-xorg-video-nvidia.*|nvidia-x11-drv.*|firmware-nvidia.*|glx-.*|libc6|glibc|"
     r"gcc(?:-\d+)?|clang|g\+\+|g\+\+-aarch64-linux-gnu|python3|docker.*|containerd.*|podman|mft|mlnx-.*|doca-.*|nvlsm|libnvsdm.*|almalinux-release-nvidia.*|"
     r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*|bumblebee.*|"
-    r"incus.*|enroot.*|suse-prime.*|gdrcopy.*|gdrdrv-dkms|libgdrapi|steam(?:-.*)?|wine32.*|"
-    r"jellyfin.*|obs-studio|plexmediaserver|emby-server|handbrake.*|snapd|flatpak|gdm3?|mesa-vulkan-drivers"
+    r"incus.*|enroot.*|suse-prime.*|gdrcopy.*|gdrdrv-dkms|libgdrapi|steam|steam-.*|wine32.*|"
+    r"jellyfin.*|obs-studio|plexmediaserver|emby-server|handbrake.*|snapd|flatpak|gdm|gdm3|mesa-vulkan-drivers"
 )
-"""The relevant packages; all others are skipped."""
+"""The relevant packages, without groups where letters do: of each package of a host this is asked."""
 
 SIGNING_KEYS = (
     "/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub", "/etc/pki/akmods/certs/public_key.der",

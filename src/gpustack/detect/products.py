@@ -37,6 +37,7 @@ class Products:
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
+        self._found: dict[str, list[GpuProduct]] = {}
 
     @property
     def rows(self) -> tuple[GpuProduct, ...]:
@@ -49,15 +50,26 @@ class Products:
 
     @cached_property
     def by_device(self) -> dict[str, list[GpuProduct]]:
-        """The rows of each device id; read with the first GPU, because nothing else needs most of the table."""
+        """The rows of each device id; read where a device may be none of NVIDIA's GPUs."""
         found: dict[str, list[GpuProduct]] = {}
         for row in self._matrix.products:
             found.setdefault(device_digits(row.device), []).append(row)
         return found
 
+    def _of_device(self, device: str) -> list[GpuProduct]:
+        """The rows of one device id: the others are not decoded."""
+        if device not in self._found:
+            rows = self.rows_with((device.lower(),))
+            self._found[device] = [row for row in rows if device_digits(row.device) == device]
+        return self._found[device]
+
+    def knows(self, device: str) -> bool:
+        """Whether a device id is of a GPU in the table."""
+        return bool(self._of_device(device))
+
     def find(self, device: str, subsystem: str | None) -> GpuProduct | None:
         """The product of a device id and subsystem ("10de:14a9"). Board vendors keep NVIDIA's subsystem device."""
-        rows = self.by_device.get(device, [])
+        rows = self._of_device(device)
         exact = [row for row in rows if row.subsystem and row.subsystem.lower() == subsystem]
         part = (subsystem or "").rpartition(":")[2]
         alike = [row for row in rows if row.subsystem and row.subsystem.lower().rpartition(":")[2] == part]

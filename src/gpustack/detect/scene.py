@@ -70,6 +70,11 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return packages.matching(self.packages, pattern)
 
     @cached_property
+    def files_like(self) -> dict[tuple[str, ...], tuple[str, ...]]:
+        """The paths of files by the patterns that somebody has asked for."""
+        return {}
+
+    @cached_property
     def streams(self) -> tuple[str, ...]:
         """The enabled module streams of the driver."""
         return repositories.streams(self.evidence)
@@ -189,7 +194,7 @@ def find_gpus(evidence: Evidence, products: Products, functions: tuple[PciFuncti
 
 def _is_known(products: Products, function: PciFunction) -> bool:
     """Whether a function of unknown class is a GPU, by its device id."""
-    return function.kind is None and function.device in products.by_device
+    return function.kind is None and function.device is not None and products.knows(function.device)
 
 
 def _nvml_gpus(evidence: Evidence) -> list[dict[str, object]]:

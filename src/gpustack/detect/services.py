@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 
 from gpustack.detect import desktop
 from gpustack.detect.evidence import CommandOutput
 from gpustack.detect.probes import DOCKER, TOOLKIT
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 from gpustack.patterns import later
+from gpustack.system.paths import matches
 from gpustack.system.run import Runner
 
 LOGS = (
@@ -301,7 +301,7 @@ class ServiceReader:
         for pattern in LOGS:
             for path in self._paths(pattern):
                 data = self._bytes(path, MANY if "*" in pattern else LIMIT)
-                lines = _about_gpus(data, failures=any(fnmatchcase(path, one) for one in PROGRAMS))
+                lines = _about_gpus(data, failures=any(matches(path, one) for one in PROGRAMS))
                 known = self.files.get(path, "")
                 seen = set(known.splitlines())
                 more = [line for line in lines if line not in seen]

@@ -68,6 +68,7 @@ def test_logs_with_a_date_in_their_names(tmp_path: Path, matrix: Matrix) -> None
 
 def test_a_large_log_is_read_in_pieces(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_log, "PIECE", 1 << 9)
+    monkeypatch.setattr(kernel_log, "STEP", 1 << 7)
     machine(tmp_path)
     put(
         tmp_path,

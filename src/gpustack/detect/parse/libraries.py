@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.probes import STANDARD_LIBRARY_FOLDERS
 from gpustack.model.host import Copy
+from gpustack.patterns import later
+from gpustack.system.paths import matches
 
+_NAME = later(r"(lib\w+)\.so\.(\d+)((?:\.\d+)*)")
+_DRIVER = later(r"\d{3}(?:\.\d+)+")
+_LIBRARY_PATH = later(r"^[ \t]*LD_LIBRARY_PATH=[\"']?([^\"'\n]*)", re.MULTILINE)
 MAX_FOLDERS = 200
 MAX_TEXT = 20_000
 MAX_LINES = 100
@@ -44,9 +48,7 @@ def library_path(evidence: Evidence) -> tuple[str, ...]:
     """The folders of LD_LIBRARY_PATH: the process's own, else that of /etc/environment."""
     text = evidence.environ.get("LD_LIBRARY_PATH")
     if text is None:
-        match = re.search(
-            r"^[ \t]*LD_LIBRARY_PATH=[\"']?([^\"'\n]*)", evidence.text("/etc/environment") or "", re.MULTILINE
-        )
+        match = _LIBRARY_PATH.search(evidence.text("/etc/environment") or "")
         text = match[1] if match else ""
     return tuple(part.rstrip("/") or "/" for part in text.split(":") if part.startswith("/"))
 
@@ -61,7 +63,7 @@ def _configured(evidence: Evidence) -> list[str]:
         if line.startswith("include"):
             pattern = line.removeprefix("include").strip()
             pattern = pattern if pattern.startswith("/") else f"/etc/{pattern}"
-            included = [path for path in sorted(evidence.files) if fnmatch.fnmatchcase(path, pattern)]
+            included = [path for path in sorted(evidence.files) if matches(path, pattern)]
             parts = [part for path in included for part in evidence.files[path][:MAX_TEXT].splitlines()]
         else:
             parts = [line]
@@ -96,15 +98,13 @@ def _marked(copy: Copy, *, wins: bool) -> Copy:
 
 
 def _folder_copies(evidence: Evidence, folder: str) -> list[Copy]:
-    names = evidence.listings[folder]
+    named = [match for name in evidence.listings[folder] if ".so." in name and (match := _NAME.fullmatch(name))]
     found = []
     for component, stem in SONAMES.items():
         by_soname: dict[str, str] = {}
-        for name in names:
-            match = re.fullmatch(rf"{stem}\.so\.(\d+)((?:\.\d+)*)", name)
-            if match is None:
-                continue
-            soname = f"{stem}.so.1" if component == "driver" else f"{stem}.so.{match[1]}"
+        for match in (match for match in named if match[1] == stem):
+            name = match[0]
+            soname = f"{stem}.so.1" if component == "driver" else f"{stem}.so.{match[2]}"
             if soname not in by_soname or len(name) < len(by_soname[soname]):
                 by_soname[soname] = name
         for soname, name in sorted(by_soname.items()):
@@ -123,10 +123,9 @@ def _version_at(evidence: Evidence, folder: str, name: str, stem: str) -> str | 
             break
         mark = evidence.marks.get(f"{folder}/{name}", "")
         name = (mark if mark.startswith("file ") else target).rpartition("/")[2]
-    numbers = r"\d{3}(?:\.\d+)+" if stem == "libcuda" else r"\d+(?:\.\d+)+"
-    match = re.fullmatch(rf"{stem}\.so\.({numbers})", name)
-    if match:
-        return match[1]
+    match = _NAME.fullmatch(name)
+    if match and match[1] == stem and match[3] and (stem != "libcuda" or _DRIVER.fullmatch(match[2] + match[3])):
+        return match[2] + match[3]
     wheel = _wheel_owner(evidence, folder)
     return wheel.rpartition(" ")[2] if wheel else None
 

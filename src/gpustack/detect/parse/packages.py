@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
 from gpustack.detect.evidence import Evidence
+from gpustack.detect.names import named
 from gpustack.patterns import later
 
 _NAME = later(r"[A-Za-z0-9][\w.+-]{0,150}")
-_SIMPLE = later(r"[\w-]+(?:\.\*)?")
-"""A name, or the beginning of names."""
 PACMAN = "/var/lib/pacman/local"
 _PACMAN = later(r"([a-z0-9][\w+.@-]*?)-(?:(\d+):)?([\w.+]+-\d[\d.]*)")
 _PORTAGE = later(r"/var/db/pkg/[\w-]+/([a-z0-9][\w+-]*?)-(\d[\w.]*(?:-r\d+)?)")
@@ -21,7 +19,6 @@ XBPS = "/var/db/xbps"
 _XBPS = later(r"([\w.+-]+)-([\w.+]+_\d+)")
 SLACKWARE = ("/var/lib/pkgtools/packages", "/var/log/packages")
 _SLACKWARE = later(r"([\w.+-]+)-([\w.+]+)-(\w+)-(\w+)")
-_HEAD = later(r"(?:[\w-](?![?*{]))*")
 
 
 class Package(Struct, frozen=True, kw_only=True):
@@ -177,34 +174,6 @@ def all_packages(evidence: Evidence) -> tuple[Package, ...]:
 
 def matching(packages: tuple[Package, ...], pattern: str) -> tuple[Package, ...]:
     """The installed packages whose full name matches."""
-    # Every host answers dozens of such questions; a regular expression for each would take longer.
-    heads = _heads(pattern)
-    here = tuple(package for package in packages if package.installed and package.name.startswith(heads))
-    if not here:
-        return ()
-    words = pattern.split("|")
-    if all(_SIMPLE.fullmatch(word) for word in words):
-        whole = {word for word in words if not word.endswith(".*")}
-        starts = tuple(word.removesuffix(".*") for word in words if word.endswith(".*"))
-        return tuple(package for package in here if package.name in whole or package.name.startswith(starts))
-    wanted = re.compile(pattern)
+    wanted = named(pattern)
+    here = (package for package in packages if package.installed and package.name.startswith(wanted.heads))
     return tuple(package for package in here if wanted.fullmatch(package.name))
-
-
-@lru_cache(maxsize=64)
-def _heads(pattern: str) -> tuple[str, ...]:
-    """The literal prefixes of a pattern: the plain letters at the beginning of each alternative.
-
-    Empty for patterns with more than alternatives and plain groups.
-    """
-    groups = pattern.count("(?:")
-    if "[" in pattern or not groups == pattern.count("(") == pattern.count(")"):
-        return ("",)
-    heads, depth, start = [], 0, 0
-    for at, char in enumerate(f"{pattern}|"):
-        depth += (char == "(") - (char == ")")
-        if char == "|" and not depth:
-            head = _HEAD.match(pattern, start, at)
-            heads.append(head[0] if head else "")
-            start = at + 1
-    return tuple(heads)

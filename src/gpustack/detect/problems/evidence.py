@@ -67,7 +67,7 @@ def unknown_gpu(scene: Scene) -> Iterator[Finding]:
     """GPUs with an id that the table does not contain."""
     for gpu in scene.gpus:
         digits = (gpu.pci_id or "").rpartition(":")[2]
-        if not digits or digits in scene.products.by_device or not scene.products.by_device:
+        if not digits or scene.products.knows(digits) or not scene.products.by_device:
             continue
         lowest, highest = scene.products.span()
         if digits > highest or int(digits, 16) > 0x2900:  # the highest known families start there

@@ -11,6 +11,7 @@ from gpustack.detect.parse.kernel import compiler_of_kernel
 from gpustack.detect.problems import builds, cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.model.facts import Rule
 from gpustack.versions import is_within, version_key
 
 FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
@@ -207,17 +208,12 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
     version = scene.driver_version or _registered(scene)
     if scene.environment in OWN_KERNEL or version is None:
         return
-    rules = [
-        rule
-        for rule in scene.matrix.rules("driver")
-        if rule.needs == "kernel" and is_within(version, rule.of.removeprefix("driver"))
-    ]
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
         number = re.match(r"\d+(?:\.\d+)+", kernel or "")
         # A distribution patches the modules it ships: if there is a module for a kernel, it was built.
         if kernel is None or number is None or has_module(scene, kernel) or _runs(scene, kernel):
             continue
-        rule = next((rule for rule in rules if any(is_within(number[0], text) for text in rule.none)), None)
+        rule = next((rule for rule in _kernel_rules(scene, version) if _forbids(rule, number[0])), None)
         if rule is not None:
             yield Finding(
                 message=f"driver {version} does not build on kernel {kernel}: {rule.says or rule.note}".rstrip(": "),
@@ -232,6 +228,16 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
                 message=f"dkms has not finished nvidia {match[1]} for kernel {kernel}; its build folder still exists",
                 fix=builds.rebuild(scene, kernel),
             )
+
+
+def _kernel_rules(scene: Scene, driver: str) -> Iterator[Rule]:
+    """The rules about kernels that bind a driver."""
+    rules = (rule for rule in scene.matrix.rules("driver") if rule.needs == "kernel")
+    return (rule for rule in rules if is_within(driver, rule.of.removeprefix("driver")))
+
+
+def _forbids(rule: Rule, kernel: str) -> bool:
+    return any(is_within(kernel, text) for text in rule.none)
 
 
 def _registered(scene: Scene) -> str | None:

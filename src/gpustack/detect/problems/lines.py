@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -170,12 +171,8 @@ def _sources(line: Line) -> tuple[str, ...]:
 
 def _lines(scene: Scene) -> Iterator[Line]:
     here = bool(scene.gpus) or scene.environment in {"container", "jetson"}
-    rows = [
-        row for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if row.mended or is_like(scene, row)
-    ]
-    messages = scene.matrix.rows("driver-errors", "kernel_log", KernelRow)
-    codes = [row.text for row in scene.matrix.rows("driver-errors", "cuda", CodeText) if row.text]
-    for path, text in logs(scene.evidence):
+    known = _Known(scene)
+    for path, text in logs(scene):
         kinds: dict[str, tuple[str, int]] = {}
         for line in text.splitlines():
             kind = _VARYING.sub("#", quoted(line))
@@ -187,7 +184,7 @@ def _lines(scene: Scene) -> Iterator[Line]:
             own = program is not None and program.own
             if not (own or STACK.search(line) or (here and _is_ours(scene, line))):
                 continue
-            if MISSING.search(line) or _JUDGED.search(line) or _is_told(line, rows, codes, messages):
+            if MISSING.search(line) or _JUDGED.search(line) or known.explains(line):
                 continue
             from gpustack.detect.problems.grammar import cause  # noqa: PLC0415 (few hosts have such a line)
 
@@ -205,14 +202,30 @@ def _is_ours(scene: Scene, line: str) -> bool:
     return any(one.search(line) for one in ABOUT) or stated(scene, line) is not None
 
 
-def _is_told(line: str, rows: list[LogRow], codes: list[str], messages: Sequence[KernelRow]) -> bool:
-    """Whether a row of the facts describes the line, so that another finding tells it."""
-    folded = line.casefold()
-    return (
-        any(is_about(row, line, folded) for row in rows)
-        or any(words in line for words in codes)
-        or any(all(words in line for words in row.wants) for row in messages)
-    )
+class _Known:
+    """The rows of the facts that describe lines on this host: read with the first grave line, which few hosts have."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    @cached_property
+    def _rows(self) -> list[LogRow]:
+        rows = self._scene.matrix.rows("driver-errors", "service_log", LogRow)
+        return [row for row in rows if row.mended or is_like(self._scene, row)]
+
+    @cached_property
+    def _codes(self) -> list[str]:
+        return [row.text for row in self._scene.matrix.rows("driver-errors", "cuda", CodeText) if row.text]
+
+    def explains(self, line: str) -> bool:
+        """Whether a row describes the line, so that another finding tells it."""
+        folded = line.casefold()
+        messages = self._scene.matrix.rows("driver-errors", "kernel_log", KernelRow)
+        return (
+            any(is_about(row, line, folded) for row in self._rows)
+            or any(words in line for words in self._codes)
+            or any(all(words in line for words in row.wants) for row in messages)
+        )
 
 
 def _is_kernels(path: str, line: str) -> bool:

@@ -28,7 +28,7 @@ _BY_MINOR = {("10", "libcudart"), ("10", "libnvrtc"), ("9", "libcudart"), ("9", 
 def missing(scene: Scene) -> Iterator[Finding]:
     """A library of CUDA, cuDNN, TensorRT or NCCL that a program's log names as not found."""
     told: set[str] = set()
-    for path, text in logs(scene.evidence):
+    for path, text in logs(scene):
         for match in MISSING.finditer(text):
             stem = match["any"] or match[1]
             number = match["major"] or match["number"]

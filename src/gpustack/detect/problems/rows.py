@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
 from gpustack.detect.problems.registry import Severity
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
+from gpustack.system.paths import matches
 from gpustack.versions import is_within
 
 _NUMBERS = later(r"\d+(?:\.\d+)*")
@@ -136,8 +136,8 @@ def _exists(scene: Scene, path: str) -> bool:
     if "*" in path:
         seen = (*scene.evidence.marks, *scene.evidence.files)
         folder, _, name = path.rpartition("/")
-        listed = ((place, names) for place, names in scene.evidence.listings.items() if fnmatchcase(place, folder))
-        return any(fnmatchcase(one, path) for one in seen) or any(
-            fnmatchcase(one, name) for _, names in listed for one in names
+        listed = ((place, names) for place, names in scene.evidence.listings.items() if matches(place, folder))
+        return any(matches(one, path) for one in seen) or any(
+            matches(one, name) for _, names in listed for one in names
         )
     return scene.evidence.has(path) or any(one.startswith(f"{path}/") for one in scene.evidence.files)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from msgspec import Struct, structs
 
 from gpustack.detect import services
 from gpustack.detect.bus import ABOVE
-from gpustack.detect.evidence import Evidence
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
 from gpustack.detect.services import ABSENT
 from gpustack.patterns import later
+from gpustack.system.paths import matches
 
 _WIDTH = 260
 _OF_PROGRAMS = {2, 719}
@@ -56,7 +55,7 @@ class Code(Struct, frozen=True, kw_only=True):
 @detects("detect-service-log")
 def service_log(scene: Scene) -> Iterator[Finding]:
     """Messages of services about GPUs whose cause is known: each once, with the last line that says so."""
-    texts = logs(scene.evidence)
+    texts = logs(scene)
     folded_logs = [(path, text, text.casefold()) for path, text in texts]
     explained = set()
     above = (path.rpartition("/")[2] for path, mark in scene.evidence.marks.items() if mark == ABOVE)
@@ -151,11 +150,7 @@ def sandboxed(path: str) -> str:
 def setting(scene: Scene) -> Iterator[Finding]:
     """Settings of files that keep programs from GPUs, or take GPUs from them."""
     for row in scene.matrix.rows("conflicts", "settings", SettingRow):
-        texts = {
-            path: text
-            for path, text in sorted(scene.evidence.files.items())
-            if any(_is_like(path, pattern) for pattern in row.files)
-        }
+        texts = {path: scene.evidence.files[path] for path in _files_like(scene, row.files)}
         if not texts or (row.without and any(re.search(row.without, text) for text in texts.values())):
             continue
         if row.together:
@@ -179,20 +174,21 @@ def _finding(scene: Scene, row: HostRow, message: str) -> Finding:
     )
 
 
-def logs(evidence: Evidence) -> list[tuple[str, str]]:
+def logs(scene: Scene) -> list[tuple[str, str]]:
     """The logs of services and of the kernel, from files and from commands, each with its place."""
-    files = [(path, text) for path, text in sorted(evidence.files.items()) if _is_log(path)]
+    evidence = scene.evidence
+    files = [(path, evidence.files[path]) for path in _files_like(scene, services.LOGS)]
     answers = ((name, evidence.output(name)) for name in ("dmesg", "journalctl", services.JOURNAL))
     return [*files, *((name.partition(" ")[0], text) for name, text in answers if text)]
 
 
-def _is_log(path: str) -> bool:
-    return any(_is_like(path, pattern) for pattern in services.LOGS)
-
-
-def _is_like(path: str, pattern: str) -> bool:
-    """Whether a pattern matches a path: looked at as far as its first star, most are decided."""
-    return path.startswith(pattern.partition("*")[0]) and fnmatchcase(path, pattern)
+def _files_like(scene: Scene, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The files whose path matches one of the patterns, sorted; each question is answered once."""
+    if patterns not in scene.files_like:
+        heads = tuple(pattern.partition("*")[0] for pattern in patterns)
+        near = sorted(path for path in scene.evidence.files if path.startswith(heads))
+        scene.files_like[patterns] = tuple(path for path in near if any(matches(path, pattern) for pattern in patterns))
+    return scene.files_like[patterns]
 
 
 def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
