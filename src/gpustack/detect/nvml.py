@@ -2,24 +2,75 @@
 
 from __future__ import annotations
 
-import threading
+import json
+import os
+import select
+import signal
+import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+from gpustack.detect.evidence import DAMAGED
 
 TIME_LIMIT_S = 10.0
 """A wedged driver can keep NVML from answering; detection continues without it after this time."""
 
 
 def read_nvml() -> dict[str, Any] | None:
-    """Driver version and one record per GPU; {"error": ...} if NVML fails, None if it is not installed."""
-    answer: dict[str, Any] = {}
-    worker = threading.Thread(target=_ask, args=(answer,), daemon=True)
-    worker.start()
-    worker.join(TIME_LIMIT_S)
-    if worker.is_alive():
+    """Driver version and one record per GPU; {"error": ...} if NVML fails, None if it is not installed.
+
+    It is asked by a copy of this process: a driver that hangs, and a library that is damaged, end only that one.
+    """
+    if not hasattr(os, "fork"):
+        return _answer() or None
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _tell(writer)
+    os.close(writer)
+    text = _read(reader)
+    if text is None:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, os.WNOHANG)  # one that waits for the driver cannot end
         return {"error": f"NVML gave no answer within {TIME_LIMIT_S:g} s"}
-    return answer or None
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code < 0:
+        name = signal.Signals(-code).name
+        return {"error": f"a program that asks it crashed ({name}): {DAMAGED}"}
+    found: dict[str, Any] = json.loads(text or b"{}")
+    return found or None
+
+
+def _tell(writer: int) -> None:
+    """Write the answer and end this copy of the process, without what ends the other one."""
+    code = 1
+    try:
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(json.dumps(_answer()).encode())
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _read(reader: int) -> bytes | None:
+    """What is written until the other end closes; None if that takes too long."""
+    text, end = b"", time.monotonic() + TIME_LIMIT_S
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        while True:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                return None
+            part = pipe.read(1 << 16)
+            if not part:
+                return text
+            text += part
+
+
+def _answer() -> dict[str, Any]:
+    answer: dict[str, Any] = {}
+    _ask(answer)
+    return answer
 
 
 def _ask(answer: dict[str, Any]) -> None:

@@ -356,6 +356,21 @@ def test_detection_reads_them_too(stubs: Path, env: dict[str, str], expected: tu
     assert tuple(msgspec.json.decode(done.stdout)) == expected
 
 
+def test_a_damaged_library_does_not_end_detection(stubs: Path, tmp_path: Path) -> None:
+    (tmp_path / "libnvidia-ml.so.1").write_bytes((stubs / "libnvidia-ml.so.1").read_bytes()[:4096])
+    environment = {"LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    code = "from gpustack.detect.nvml import read_nvml; print(read_nvml()['error'])"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
+    assert done.stdout == ("a program that asks it crashed (SIGBUS): libnvidia-ml.so.1 or libcuda.so.1 is damaged\n")
+
+
+def test_an_nvml_that_hangs_does_not_hold_detection(stubs: Path) -> None:
+    environment = {"LD_LIBRARY_PATH": str(stubs), "PYTHONPATH": ":".join(sys.path), "STUB": "hang-nvml"}
+    code = "from gpustack.detect import nvml; nvml.TIME_LIMIT_S = 0.5; print(nvml.read_nvml()['error'])"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
+    assert done.stdout == "NVML gave no answer within 0.5 s\n"
+
+
 def test_gpus_are_known_by_their_place_on_the_bus() -> None:
     from gpustack.verify.frame.probes import gpu_at
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpustack.detect.evidence import DAMAGED
 from gpustack.detect.parse import driver, pci
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
@@ -106,6 +107,8 @@ def nvml_error(scene: Scene) -> Iterator[Finding]:
         row = next((row for row in scene.matrix.rows("driver-errors", "nvml", dict) if _is_error(row, error)), None)
         inside = scene.environment == "container" and row is not None and row["code"] == _BLOCKED
         fix = row["fix"] if row else "check `dmesg | grep NVRM`; if the library differs from the loaded module, reboot"
+        if DAMAGED in error:
+            fix = "`df -h` shows whether a disk is full; reinstall the driver, in a container on its host"
         yield Finding(
             message=f"the driver does not answer through NVML: {error}" + (f": {row['cause']}" if row else ""),
             fix=f"{fix}; systemd-nspawn needs DeviceAllow=/dev/nvidia0 rw (and nvidiactl, nvidia-uvm)"

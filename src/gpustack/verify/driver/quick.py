@@ -6,6 +6,7 @@ from gpustack.model.host import Copy, Gpu, Host
 from gpustack.system.run import Runner
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
 from gpustack.verify.frame import host_facts
+from gpustack.verify.frame.commands import describe_end
 from gpustack.verify.frame.rules import Part, compute_capability_of, fit, judge_fit, same
 from gpustack.versions import is_within
 
@@ -162,6 +163,12 @@ def _by_smi(context: Context, runner: Runner) -> Outcome:
         return _no_nvml(context.host)
     if finished.code is None:
         return errored(f"nvidia-smi: {finished.error}", KERNEL_LOG)
+    if finished.code < 0:
+        return failed(
+            f"nvidia-smi {describe_end(finished)}: the driver's libraries are damaged",
+            "`df -h` shows whether a disk is full; reinstall the driver, in a container on its host",
+            evidence=evidence,
+        )
     words = said[0] if said else f"exit code {finished.code} and no message"
     meaning = next((row for row in context.matrix.rows(SUBJECT, "nvml", Meaning) if row.is_said(words)), None)
     cause, fix = (f": {meaning.cause}", meaning.fix) if meaning else ("", KERNEL_LOG)
