@@ -87,6 +87,7 @@ def test_the_median_module_is_small() -> None:
 
 
 def test_only_the_command_line_prints_or_exits() -> None:
+    """A copy of the process that asks NVML may end itself."""
     found = [
         f"{name_of(path)}:{node.lineno}"
         for path in MODULES
@@ -94,6 +95,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
         for node in nodes(path)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in {"print", "sys.exit", "exit", "quit", "os._exit", "input"}
+        and (path.name, ast.unparse(node.func)) != ("nvml.py", "os._exit")
     ]
     assert found == []
 
