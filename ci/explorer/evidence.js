@@ -116,8 +116,11 @@ function outside(question, component, text) {
   if (!mine.length || here.some(covers)) {
     const row = unlisted.find((one) => one.components.includes(component) && isWithin(text, one.versions) &&
       one.systems.some((name) => host.system.rows.includes(name)) && (!one.arch || one.arch.includes(arch)));
-    return row ? unknown(`${component}==${text}: ${row.text}`,
-      { rule: row.id, needs: "os", option: "--os", sources: pages(facts, row.src) }) : null;
+    if (row) {
+      return unknown(`${component}==${text}: ${row.text}`,
+        { rule: row.id, needs: "os", option: "--os", sources: pages(facts, row.src) });
+    }
+    return unshown(question, component, text);
   }
   const subject = `${component}==${text}`;
   if (!here.length) {
@@ -131,6 +134,20 @@ function outside(question, component, text) {
   const why = `no build of ${host.title(component)} ${text} is known for ${platforms[place]} on ${arch}; known for ${known}`;
   return unknown(`${subject}: ${why}`, { rule: here[0].id, needs: "arch", option: "--arch",
     sources: pages(facts, here.flatMap((row) => row.src)) });
+}
+
+function unshown(question, component, text) {
+  const { facts, host } = question;
+  if (host.isWindows) return null;
+  for (const row of facts.applies.unshown) {
+    if (!row.components.includes(component) || (row.versions && !isWithin(text, row.versions))) continue;
+    const value = host.values(row.property).find((one) => !isWithin(one, row.shown));
+    if (value) {
+      return unknown(`${component}==${text}: ${row.text}; this host has ${host.title(row.property)} ${value}`,
+        { rule: row.id, needs: row.property, option: OPTIONS[row.property], sources: pages(facts, row.src) });
+    }
+  }
+  return null;
 }
 
 // solve/unknown.py

@@ -245,6 +245,7 @@ class Export:
             return [self._row(row) for row in rows if row.component in CHOSEN]
 
         unlisted = self.matrix.rows(applies.SUBJECT, "unlisted", applies.Unlisted)
+        unshown = self.matrix.rows(applies.SUBJECT, "unshown", applies.Unshown)
         rows = mine("applies", applies.Applies)
         for row in rows:
             row["words"] = in_words(row["versions"]) if row.get("versions") else "any"
@@ -252,6 +253,7 @@ class Export:
             "rows": rows,
             "elsewhere": mine("elsewhere", applies.Elsewhere),
             "unlisted": [self._row(row) for row in unlisted if set(row.components) & set(CHOSEN)],
+            "unshown": [self._row(row) for row in unshown if set(row.components) & set(CHOSEN)],
             "platforms": applies.PLATFORMS,
         }
 

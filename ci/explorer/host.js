@@ -181,6 +181,7 @@ class Rules {
     for (const value of host.values(name)) {
       for (const rule of this.applying(component, text).get(name) ?? []) {
         if (accepts(rule, text, value) || !host.holds(rule, component)) continue;
+        if (name === "python" && rule.advice && !(host.system.stated ?? []).includes(name)) continue;
         const compiles = rule.compiling && host.isCompiledWith(question, component, text, name);
         if ((isGuess || Boolean(rule.advice && !compiles)) === advice) return { rule, value };
       }

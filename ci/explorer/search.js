@@ -1,6 +1,6 @@
 // Whether a stack exists, and the smallest cause where none does: solve/search.py and solve/conflict.py.
 
-const NOT_TO_CHOOSE_BY = new Set(["gcc", "clang", "msvc"]);
+const NOT_TO_CHOOSE_BY = new Set(["gcc", "clang", "msvc", "python"]);
 const FINISHED = new Set(["released", ""]);
 
 class Question {

@@ -62,13 +62,14 @@ def check(  # noqa: PLR0913 (keywords, as the command line has options)
     host: Host | None = None,
     image: str | ImageContent | None = None,
     deny_vulnerable: bool = False,
-    compilers: Iterable[str] = (),
+    named: Iterable[str] = (),
     kernel_module: KernelModule = "auto",
     facts: Matrix | None = None,
 ) -> Verdict:
     """Whether components ("cuda==13.0.2"), codecs ("nvenc-av1") and an image are compatible on ``host``, and why (not).
 
-    ``host`` is this machine by default; ``compilers`` are host compilers that were given by name; ``kernel_module`` is
+    ``host`` is this machine by default; ``named`` are the properties of it that were
+    given by name ("gcc", "python"); ``kernel_module`` is
     the flavour of the driver's kernel modules. Raises UsageError for a malformed requirement, or if nothing is asked.
     """
     from msgspec import UNSET  # noqa: PLC0415
@@ -83,7 +84,7 @@ def check(  # noqa: PLR0913 (keywords, as the command line has options)
     stack, frameworks, codecs = _meant(words) if words else ((), (), ())
     request = Request(
         requirements=stack,
-        compilers=tuple(compilers) or UNSET,
+        named=tuple(named) or UNSET,
         kernel_module=kernel_module,
         deny_vulnerable=deny_vulnerable or UNSET,
         frameworks=frameworks or UNSET,

@@ -24,7 +24,8 @@ class CheckFormat(str, Enum):
 
 
 INCOMPATIBLE = 3
-HOST_COMPILERS = ("clang", "gcc", "msvc")
+NAMED = ("clang", "gcc", "msvc", "kernel", "glibc", "python")
+"""The options that name a property of the host."""
 UNKNOWN = 7
 
 
@@ -73,7 +74,7 @@ def check(
         image=content or image,
         deny_vulnerable=bool(deny_vulnerable),
         kernel_module=kernel_module.value if kernel_module is not None else "auto",
-        compilers=(name for name in HOST_COMPILERS if options.get(name) is not None),
+        named=(name for name in NAMED if options.get(name) is not None),
         facts=matrix,
     )
     if asked.os is None and host is not None:
@@ -124,6 +125,11 @@ def _text(verdict: "Verdict") -> str:
     lines += [f"hint: {text}" for text in verdict.hints]
     lines += [f"for {title(one.property)} {one.value}, the default of {one.system}" for one in verdict.assumed]
     lines += _not_judged(verdict)
+    lines += [
+        f"{' and '.join(one.between)}: {one.stand}{f' {title(one.through)}' * bool(one.through)}: {one.reason}"
+        for one in verdict.declared
+        if not one.is_of_components
+    ]
     if verdict.judged_for is not UNSET:
         lines.append(f"judged for {verdict.judged_for}; --os describes another host")
     return "\n".join([verdict.verdict, *lines])

@@ -31,7 +31,7 @@ class Requirement(Struct, frozen=True, kw_only=True):
 class Request(Struct, frozen=True, kw_only=True):
     """The requirements and options of a request. ``methods`` maps a component to its method, "" to that of all others.
 
-    ``compilers`` are the host compilers that ``check`` is given by name.
+    ``named`` are the properties of the host that ``check`` is given by name: compilers, kernel, glibc, python.
     ``upgrades`` are components to upgrade to the newest compatible version, "all" for each; others stay if compatible.
     ``imex`` says who runs IMEX on a tray of an NVLink rack: a service of the host (the default), the DRA
     driver of Kubernetes, or nobody.
@@ -46,7 +46,7 @@ class Request(Struct, frozen=True, kw_only=True):
     policy: Policy = "production"
     kernel_module: KernelModule = "auto"
     target: Target = ""
-    compilers: tuple[str, ...] | UnsetType = UNSET
+    named: tuple[str, ...] | UnsetType = UNSET
     upgrades: tuple[str, ...] | UnsetType = UNSET
     deny_vulnerable: bool | UnsetType = UNSET
     imex: Imex | UnsetType = UNSET

@@ -150,6 +150,21 @@ class Assumed(Struct, frozen=True, kw_only=True):
     option: str
 
 
+class Declared(Struct, frozen=True, kw_only=True):
+    """Two things that no rule compares, and why: they are independent, or ``through`` judges them."""
+
+    between: tuple[str, str]
+    stand: Literal["independent", "through"]
+    through: str
+    reason: str
+    sources: tuple[str, ...] = ()
+
+    @property
+    def is_of_components(self) -> bool:
+        """Whether both are components, and not one a property or state of the host."""
+        return all("==" in name for name in self.between)
+
+
 ImageRuns = Literal[
     "runs", "runs by minor-version compatibility", "needs forward compatibility", "does not run", "unknown"
 ]
@@ -186,6 +201,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     unknown: tuple[Unknown, ...] = ()
     not_judged: tuple[NotJudged, ...] = ()
     assumed: tuple[Assumed, ...] = ()
+    declared: tuple[Declared, ...] = ()
     security: tuple[Exposure, ...] = ()
     image: ImageAnswer | UnsetType = UNSET
     hints: tuple[str, ...] = ()

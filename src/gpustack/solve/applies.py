@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gpustack.model.host import Host
 from gpustack.model.resolution import Unknown
+from gpustack.solve.hostview import OPTIONS
 from gpustack.solve.question import Question
 from gpustack.solve.words import in_words, title
 from gpustack.versions import is_within
@@ -58,6 +59,18 @@ class UnlistedGpus(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class Unshown(Struct, frozen=True, kw_only=True):
+    """Values of a property on which the vendor's pages show versions whose requirement they do not state."""
+
+    id: str
+    components: tuple[str, ...]
+    property: str
+    shown: str
+    text: str
+    versions: str = ""
+    src: tuple[str, ...] = ()
+
+
 def platform(host: Host) -> str:
     """The platform of a host in the words of the facts: server, container, wsl, windows or jetson."""
     if host.os.family == "windows":
@@ -74,7 +87,11 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
     place, arch = platform(question.host), question.host.arch
     here = [row for row in rows if place in row.platforms]
     if not rows or any(_covers(row, arch, version_text) for row in here):
-        return _unlisted(question, component, version_text) or _unlisted_gpu(question, component, version_text)
+        return (
+            _unlisted(question, component, version_text)
+            or _unlisted_gpu(question, component, version_text)
+            or _unshown(question, component, version_text)
+        )
     subject = f"{component}=={version_text}" if version_text else component
     if not here:
         row = _elsewhere(question, component, place)
@@ -135,6 +152,36 @@ def _unlisted_gpu(question: Question, component: str, version_text: str) -> Unkn
                     rule=row.id,
                     needs="gpu",
                     option="--gpu",
+                    sources=question.matrix.addresses(row.src),
+                )
+    return None
+
+
+def is_shown(question: Question, component: str, version_text: str, name: str) -> bool:
+    """Whether the facts have the values of a property on which a version is shown to run."""
+    return any(row.property == name for row in _shown_rows(question, component, version_text))
+
+
+def _shown_rows(question: Question, component: str, version_text: str) -> list[Unshown]:
+    return [
+        row
+        for row in question.matrix.rows(SUBJECT, "unshown", Unshown)
+        if component in row.components and (not row.versions or is_within(version_text, row.versions))
+    ]
+
+
+def _unshown(question: Question, component: str, version_text: str) -> Unknown | None:
+    """That a version is shown on other values of a property only; None if no row says so."""
+    if not version_text or question.view.is_windows:
+        return None
+    for row in _shown_rows(question, component, version_text):
+        for value in question.view.values(row.property):
+            if not is_within(value, row.shown):
+                return Unknown(
+                    reason=f"{component}=={version_text}: {row.text}; this host has {title(row.property)} {value}",
+                    rule=row.id,
+                    needs=row.property,
+                    option=OPTIONS[row.property],
                     sources=question.matrix.addresses(row.src),
                 )
     return None

@@ -24,6 +24,7 @@ from gpustack.solve.flavour import flavours
 from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Question, driver_owner
+from gpustack.solve.relations import declared, open_aspects, open_pairs
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.unjudged import assumed, not_judged, unknown_rules
 from gpustack.solve.unknown import (
@@ -72,8 +73,9 @@ def check(
         conflicts=conflicts,
         warnings=(*warnings, *more.warnings),
         unknown=unknown,
-        not_judged=not_judged(question, judged),
+        not_judged=(*not_judged(question, judged), *open_aspects(question, judged)),
         assumed=assumed(question, judged),
+        declared=declared(question, judged),
         security=security,
         image=of_image,
         hints=(*(_hints(question, search) if found and with_hints else ()), *more.hints),
@@ -107,6 +109,7 @@ def _asked_beside(question: Question, beside: Beside) -> tuple[Findings, ImageAn
 def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, Candidate]) -> tuple[Unknown, ...]:
     """Everything that prevents a verdict; ``picks`` are the compatible versions, if there are any."""
     found = [*unknown_versions(question), *outside_of_the_facts(question, judged), *unknown_pairs(question, picks)]
+    found += open_pairs(question, picks)
     found += [*unlisted_gpus(question, picks), *unknown_splits(question, picks), *unknown_compilers(question, judged)]
     found += unknown_kernels(question, judged)
     if "driver" in judged:

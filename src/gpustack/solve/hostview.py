@@ -30,6 +30,12 @@ OPTIONS = {
 }
 """The option that supplies each property of a host that a rule may need."""
 
+STATES = {"secure-boot": "--secure-boot", "mig": "--mig", "vgpu": "--gpu"}
+"""States of a host that rules have no values of, and the options that describe them."""
+
+COMPILERS = frozenset({"gcc", "clang", "msvc"})
+"""The compilers of a host: another one can be installed."""
+
 SYSTEM_FIXED = frozenset({"os", "arch", "environment", "glibc", "python", "l4t"})
 """Properties that a release of a system fixes: without them there is no verdict. The rest differs between hosts."""
 
@@ -40,7 +46,7 @@ class HostView:
     ``method_of`` returns the method of a component; it is called only for rules about methods. ``systems`` are the rows
     of the host's system and of the one that it derives from: the defaults of unknown properties. ``compiles`` says
     for a version whether ``check`` has to know if it compiles against the system's C library, and of ""
-    if with the compilers of the host; ``compilers`` are those that are named.
+    if with the compilers of the host; ``named`` are the properties that were given by name.
     """
 
     def __init__(
@@ -49,11 +55,11 @@ class HostView:
         method_of: Callable[[str], str] | None = None,
         systems: tuple[System, ...] = (),
         compiles: Callable[[str, str], bool] | None = None,
-        compilers: frozenset[str] = frozenset(),
+        named: frozenset[str] = frozenset(),
     ) -> None:
         self.host = host
         self._compiles = compiles
-        self._compilers = compilers
+        self._named = named
         self._method_of = method_of
         self._systems = systems
         self._lacking: dict[tuple[When, str], str | None] = {}
@@ -87,10 +93,11 @@ class HostView:
         """
         if property_name == "compute-capability":
             return self.capabilities
-        found = _leading(self._read_property(property_name)) or _leading(self.default(property_name)[0])
+        found = _leading(self.read(property_name)) or _leading(self.default(property_name)[0])
         return tuple(_msc_ver(text) for text in found) if property_name == "msvc" else found
 
-    def _read_property(self, property_name: str) -> str | None:
+    def read(self, property_name: str) -> str | None:
+        """The host's own value of a property, None if it is unknown."""
         host = self.host
         match property_name:
             case "kernel":
@@ -118,19 +125,19 @@ class HostView:
     def is_assumed(self, property_name: str) -> bool:
         """Whether a value is only the system's default for something that differs between hosts or over time."""
         is_fixed = property_name in SYSTEM_FIXED and not any(system.rolling for system in self._systems)
-        is_own = is_fixed or bool(_leading(self._read_property(property_name)))
+        is_own = is_fixed or bool(_leading(self.read(property_name)))
         return not is_own and bool(_leading(self.default(property_name)[0]))
 
     def is_compiled_with(self, component: str, version_text: str, property_name: str) -> bool:
         """Whether a toolkit that ``check`` is asked about has to compile with the host's value of a property.
 
         The C library is the system's. The compiler is the one that is named, else the GCC or Visual C++ that was found;
-        the default compiler of a system is one of several that it offers.
+        the default compiler of a system is one of several that it offers. So is its Python, for bindings.
         """
         if property_name == "glibc":
             is_with = True
-        elif self._compilers:
-            is_with = property_name in self._compilers
+        elif property_name == "python" or self._named & COMPILERS:
+            is_with = property_name in self._named
         else:
             is_with = property_name != "clang" and not self.is_assumed(property_name)
         is_own = version_text if property_name == "glibc" else ""

@@ -78,8 +78,8 @@ class Question:
     @cached_property
     def view(self) -> HostView:
         compiles = self._compiles if self.mode == "check" else None
-        compilers = frozenset(self.request.compilers or ())
-        return HostView(self.host, self._method, self.offers.rows.systems, compiles, compilers)
+        named = frozenset(self.request.named or ())
+        return HostView(self.host, self._method, self.offers.rows.systems, compiles, named)
 
     def has_to_compile(self, component: str) -> bool:
         """Whether a compiler that may not compile here is no plain answer: what is asked of check, all of a plan."""

@@ -142,7 +142,8 @@ class RuleBook:
     ) -> tuple[BoundRule | None, str]:
         """The first rule about one property of the host that refuses this version, with the value it refuses.
 
-        A release of a system offers several kernels, so its default one only advises.
+        A release of a system offers several kernels, so its default one only advises. It offers several Pythons too, so
+        advice about bindings is about the one that was found or named.
         """
         is_kernel = name == "kernel"
         if is_kernel and view.runs_modules_of(component, version_text):
@@ -152,7 +153,12 @@ class RuleBook:
             for bound in self.applying(component, version_text).get(name, ()):
                 if bound.accepts(version_text, value) or not view.holds(bound.rule.when, component):
                     continue
-                compiles = bound.is_of_compiling and view.is_compiled_with(component, version_text, name)
+                is_binding = name == "python" and bound.is_advice
+                if is_binding and not view.read(name):
+                    continue
+                compiles = (bound.is_of_compiling or is_binding) and view.is_compiled_with(
+                    component, version_text, name
+                )
                 if (is_guess or (bound.is_advice and not compiles)) == advice:
                     return bound, value
         return None, ""

@@ -14,6 +14,7 @@ from functools import cached_property
 from gpustack.model.facts import COMPONENTS
 from gpustack.solve.causes import Asked, Constraint, Pair, Refusal, Unwanted
 from gpustack.solve.doubts import Doubts
+from gpustack.solve.hostview import COMPILERS
 from gpustack.solve.known_bad import KnownBad
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import KERNEL_SIDE, Candidate, Question
@@ -23,8 +24,8 @@ from gpustack.solve.rulebook import BoundRule
 Chosen = dict[str, Candidate | None]
 """The stack so far; None for an omitted component that only some versions require."""
 
-_NOT_ADVICE_TO_CHOOSE_BY = frozenset({"gcc", "clang", "msvc"})
-"""Another compiler can be installed, so its range never decides between versions."""
+_NOT_ADVICE_TO_CHOOSE_BY = COMPILERS | {"python"}
+"""Another compiler or Python can be installed, so its range never decides between versions."""
 
 
 def _given_or_driver(question: Question) -> set[str]:

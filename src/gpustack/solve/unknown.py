@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpustack.model.resolution import Unknown
 from gpustack.solve.applies import outside
-from gpustack.solve.hostview import OPTIONS
+from gpustack.solve.hostview import COMPILERS, OPTIONS
 from gpustack.solve.question import Candidate, Question, is_meant
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.words import title
@@ -126,7 +126,7 @@ def unknown_compilers(question: Question, judged: Mapping[str, Candidate]) -> li
     book, view = question.book, question.view
     return [
         Unknown(reason=f"{name}=={judged[name].version}: it is unknown which {title(compiler)} its compiler supports")
-        for compiler in question.request.compilers or ()
+        for compiler in sorted(COMPILERS.intersection(question.request.named or ()))
         for name in question.asked
         if name in judged and any(bound.is_of_compiling for bound in book.of(name))
         if not any(
