@@ -12,10 +12,8 @@ from gpustack.detect.problems.compiling import compiled
 from gpustack.detect.problems.cures import plan
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.faults import fault
-from gpustack.detect.problems.graphics import graphical
-from gpustack.detect.problems.phrases import Cause, plain, stated, system
+from gpustack.detect.problems.phrases import Cause, graphical, plain, stated, system, transaction
 from gpustack.detect.problems.places import denied, library, missing
-from gpustack.detect.problems.transactions import transaction
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 

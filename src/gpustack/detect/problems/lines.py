@@ -8,7 +8,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from gpustack.detect.problems import compiling, faults, graphics
+from gpustack.detect.problems import compiling, faults
 from gpustack.detect.problems.loading import MISSING
 from gpustack.detect.problems.phrases import Cause, stated
 from gpustack.detect.problems.programs import Program, writer
@@ -29,7 +29,12 @@ STACK = later(
     r"peermem|nvsm|\blibnv[a-z]|optix|hostengine|vfio|hostpci|sysfsdev|nvproxy|NET/OFI|\bmps\b|gres[/.: ]|/dev/dxg",
     re.IGNORECASE,
 )
-ABOUT = (graphics.ABOUT, compiling.ABOUT, faults.ABOUT)
+GRAPHICS = later(
+    r"kwin_\w+|gnome-shell|mutter|Hyprland|sway|labwc|niri|wayfire|weston|cosmic-comp|gamescope|plasmashell|Xorg|"
+    r"Xwayland|\[wlr\]|libGL error|GLXBadContext|VK_ERROR_\w+|accessible devices|dGPU|libva error|va_openDriver|"
+    r"_glapi_tls|NvRm|nvbuf_utils|nvrm channel|\bEGL|eglInit|for scanout|akmod|kmod-|ocl-icd|bbswitch|bumblebee"
+)
+ABOUT = (GRAPHICS, compiling.ABOUT, faults.ABOUT)
 """What lines are about that name neither NVIDIA nor CUDA."""
 
 OTHERS = later(
