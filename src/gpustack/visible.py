@@ -23,7 +23,7 @@ def visible(text: str) -> str:
     These are control characters (C0, DEL, C1), those that change the direction of text, separators of lines and
     paragraphs, spaces of zero or other width, and what Unicode has not assigned.
     """
-    if is_visible(text):
+    if is_visible(text.replace("\n", "")):
         return text
     return "".join(one if one == "\n" or is_visible(one) else one.encode("unicode_escape").decode() for one in text)
 
@@ -35,7 +35,7 @@ def one_line(text: str) -> str:
 
 def visible_json(text: str) -> str:
     """A JSON document with the same content, in which every such character in a string is a JSON escape."""
-    if text.isascii() and "\x7f" not in text:
+    if (text.isascii() and "\x7f" not in text) or is_visible(text.replace("\n", "")):
         return text
     return "".join(one if one == "\n" or is_visible(one) else _units(one) for one in text)
 

@@ -66,7 +66,8 @@ def check(
     asked = HostQuestion(**fields_of(options))
     words = tuple(combination or ())
     matrix = frame.matrix()
-    host = host_of(matrix, asked) if words or image is not None else None
+    # No verdict depends on a problem of the host.
+    host = host_of(matrix, asked, with_problems=False) if words or image is not None else None
     content = _content(image, host.arch) if image is not None and host is not None else None
     verdict = judge(
         *words,

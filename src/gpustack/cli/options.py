@@ -260,12 +260,12 @@ def fields_of(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def host_of(matrix: Matrix, question: HostQuestion) -> Host:
+def host_of(matrix: Matrix, question: HostQuestion, *, with_problems: bool = True) -> Host:
     """The host that the options select: a tree, a saved document, a description, or this machine.
 
-    The other options override its values. Raises UsageError.
+    The other options override its values. Without problems no log is read. Raises UsageError.
     """
-    found = _selected(matrix, question)
+    found = _selected(matrix, question, with_problems=with_problems)
     if not (question.anonymous and found.name):
         return found
     from msgspec import UNSET
@@ -274,7 +274,7 @@ def host_of(matrix: Matrix, question: HostQuestion) -> Host:
     return replace(found, name=UNSET)
 
 
-def _selected(matrix: Matrix, question: HostQuestion) -> Host:
+def _selected(matrix: Matrix, question: HostQuestion, *, with_problems: bool) -> Host:
     """The host with its name."""
     named = (("--root", question.root), ("--host", question.host), ("--os", question.os))
     given = [name for name, value in named if value is not None]
@@ -291,7 +291,7 @@ def _selected(matrix: Matrix, question: HostQuestion) -> Host:
             question,
             describe(matrix, os=question.os, arch=question.arch, gpus=question.gpus, properties=_properties(question)),
         )
-    found = _load_host(matrix, question)
+    found = _load_host(matrix, question, with_problems=with_problems)
     plain = HostQuestion(
         root=question.root, host=question.host, anonymous=question.anonymous, interpreter=question.interpreter
     )
@@ -325,7 +325,7 @@ def _properties(question: HostQuestion) -> Properties:
     )
 
 
-def _load_host(matrix: Matrix, question: HostQuestion) -> Host:
+def _load_host(matrix: Matrix, question: HostQuestion, *, with_problems: bool) -> Host:
     """The host from a document, a tree, or this machine."""
     root = question.root
     if question.host is not None:
@@ -343,7 +343,7 @@ def _load_host(matrix: Matrix, question: HostQuestion) -> Host:
     if question.interpreter is not None and root is None and not _is_interpreter(Path(absolute(question.interpreter))):
         msg = f"{question.interpreter!r} is no Python interpreter by its name, and lies in no environment"
         raise UsageError(msg, code="unreadable-file", where="--python", hint="name an interpreter: /srv/app/bin/python")
-    return detect(root, matrix, python=absolute(question.interpreter or ""))
+    return detect(root, matrix, python=absolute(question.interpreter or ""), with_problems=with_problems)
 
 
 def _is_interpreter(path: Path) -> bool:

@@ -14,15 +14,17 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 
 
-def detect(root: Path | None, matrix: Matrix, *, python: str = "") -> Host:
+def detect(root: Path | None, matrix: Matrix, *, python: str = "", with_problems: bool = True) -> Host:
     """The host at ``root``: a file system tree, or a folder that ``--record`` wrote; None is this machine.
 
-    ``python`` is an interpreter whose environment is read wherever it is.
+    ``python`` is an interpreter whose environment is read wherever it is. Without problems no log is read.
 
     Raises UsageError if ``root`` is not a folder, and nothing for its content.
     """
     evidence = _recorded(root)
-    return host_of(evidence if evidence is not None else gather(root, python=python), matrix)
+    if evidence is None:
+        evidence = gather(root, python=python, with_logs=with_problems)
+    return host_of(evidence, matrix, with_problems=with_problems)
 
 
 def detect_with_packages(root: Path | None, matrix: Matrix, names: Iterable[str]) -> tuple[Host, dict[str, str]]:

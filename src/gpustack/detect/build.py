@@ -11,16 +11,15 @@ from gpustack.detect.installed import find_installed, toolkit_copies
 from gpustack.detect.looked import looked
 from gpustack.detect.parse import platform, repositories, toolkit
 from gpustack.detect.parse.packages import matching
-from gpustack.detect.problems import find_problems
 from gpustack.detect.scene import Scene, build_scene
 from gpustack.matrix.index import Matrix
-from gpustack.model.host import Host
+from gpustack.model.host import Host, Problem
 
 
-def host_of(evidence: Evidence, matrix: Matrix) -> Host:
+def host_of(evidence: Evidence, matrix: Matrix, *, with_problems: bool = True) -> Host:
     """The host that the evidence describes, with all its problems."""
     scene = build_scene(evidence, matrix)
-    host = _without_environments(scene, evidence)
+    host = _without_environments(scene, evidence, with_problems=with_problems)
     if not any(path.endswith(("/site-packages", "/dist-packages")) for path in evidence.listings):
         return host
     from gpustack.detect.environments.judge import judged  # noqa: PLC0415 (most hosts have no framework)
@@ -28,7 +27,7 @@ def host_of(evidence: Evidence, matrix: Matrix) -> Host:
     return judged(scene, host)
 
 
-def _without_environments(scene: Scene, evidence: Evidence) -> Host:
+def _without_environments(scene: Scene, evidence: Evidence, *, with_problems: bool) -> Host:
     return Host(
         name=platform.host_name(evidence) or UNSET,
         os=scene.os,
@@ -55,9 +54,15 @@ def _without_environments(scene: Scene, evidence: Evidence) -> Host:
         l4t=platform.l4t_release(scene.evidence) or UNSET,
         cross_packages={one.name: one.version for one in scene.installed(CROSS_PACKAGES)} or UNSET,
         reboot_pending=platform.reboot_pending(evidence, scene.kernel, scene.next_kernel),
-        problems=find_problems(scene),
+        problems=_problems(scene) if with_problems else (),
         looked=looked(scene),
     )
+
+
+def _problems(scene: Scene) -> tuple[Problem, ...]:
+    from gpustack.detect.problems import find_problems  # noqa: PLC0415 (half of what a host costs)
+
+    return find_problems(scene)
 
 
 CROSS_PACKAGES = r"cuda-cross-.*|libcudnn\d+-(?:dev-)?cross-.*|libcudnn\d+-samples|g\+\+-aarch64-linux-gnu"

@@ -36,7 +36,12 @@ _DENIED = os.strerror(13)
 
 
 def gather(
-    root: Path | None = None, *, runner: Runner | None = None, packages: tuple[str, ...] = (), python: str = ""
+    root: Path | None = None,
+    *,
+    runner: Runner | None = None,
+    packages: tuple[str, ...] = (),
+    python: str = "",
+    with_logs: bool = True,
 ) -> Evidence:
     """The evidence of the running machine, or of the tree below ``root`` (files only, no command runs).
 
@@ -54,13 +59,19 @@ def gather(
             hint="give the root of a file system tree: a mounted image, a chroot",
         )
     here = ThisMachine(runner or LocalRunner())
-    return gathered(Tree(str(root) if root is not None else "/"), here, packages=packages, python=python)
+    return gathered(
+        Tree(str(root) if root is not None else "/"), here, packages=packages, python=python, with_logs=with_logs
+    )
 
 
-def gathered(tree: Tree, machine: Machine, *, packages: tuple[str, ...] = (), python: str = "") -> Evidence:
+def gathered(
+    tree: Tree, machine: Machine, *, packages: tuple[str, ...] = (), python: str = "", with_logs: bool = True
+) -> Evidence:
     """The evidence in ``tree``; if that is the whole of ``machine``, also what only the running machine can report."""
     work = _Gatherer(tree)
     work.static()
+    if with_logs:
+        work.old_logs()
     read_bus(work)
     work.setup()
     reader = PackageReader(work.tree, packages)
@@ -75,11 +86,12 @@ def gathered(tree: Tree, machine: Machine, *, packages: tuple[str, ...] = (), py
     if not rpms and tree.is_whole and (status is None or reader.has_unread_rpms):
         rpms = _rpm_answer(machine.runner, work.tree, packages)
     work.faults.update(reader.faults)
-    work.logs(machine.runner)
-    services = ServiceReader(work.tree, work.files)
-    services.logs()
-    work.commands.update(services.journal(machine.runner))
-    work.marks.update(services.named())
+    if with_logs:
+        work.logs(machine.runner)
+        services = ServiceReader(work.tree, work.files)
+        services.logs()
+        work.commands.update(services.journal(machine.runner))
+        work.marks.update(services.named())
     if tree.is_whole:
         work.running(machine, rpms)
     work.libraries()
@@ -134,11 +146,14 @@ class _Gatherer:
         if not {"/etc/os-release", "/usr/lib/os-release"} & (self.files.keys() | self.faults.keys()):
             for path in (path for pattern in RELEASE_FILES for path in self.tree.glob(pattern, limit=50)):
                 self.text(path)
-        for path in probes.LOGS:
-            self.log(path)
         for path in probes.LISTINGS:
             self.listing(path, probes.KEPT_NAMES.get(path))
         self.places()
+
+    def old_logs(self) -> None:
+        """The ends of package managers' logs and of the kernel's."""
+        for path in probes.LOGS:
+            self.log(path)
 
     def places(self) -> None:
         """Links, key files, and files whose existence alone matters."""

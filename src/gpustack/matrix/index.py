@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +23,29 @@ from gpustack.versions import version
 T = TypeVar("T")
 
 
+class _Searched:
+    """The encoded rows of a table that is searched for words, again and again: in one text of all rows."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._rows = msgspec.msgpack.decode(raw, type=list[msgspec.Raw])
+        self._text = bytes(raw).lower()
+        sizes = [memoryview(row).nbytes for row in self._rows]
+        self._starts = list(accumulate(sizes, initial=len(raw) - sum(sizes)))
+
+    def holding(self, words: list[bytes]) -> list[msgspec.Raw]:
+        """The rows that hold all words."""
+        first, *others = sorted(words, key=len, reverse=True)
+        found, at = [], self._text.find(first, self._starts[0])
+        while at >= 0:
+            row = bisect_right(self._starts, at) - 1
+            start, end = self._starts[row], self._starts[row + 1]
+            if at + len(first) <= end and all(self._text.find(word, start, end) >= 0 for word in others):
+                found.append(self._rows[row])
+                at = end
+            at = self._text.find(first, at if at == end else at + 1)
+        return found
+
+
 class Matrix:
     """All facts of one run. Queries are cached; the object never changes."""
 
@@ -30,6 +55,7 @@ class Matrix:
         self._sources: dict[str, dict[str, Source]] = {}
         self._releases: dict[str, tuple[Release, ...]] = {}
         self._binding: dict[str, dict[str, list[int]]] = {}
+        self._searched: dict[tuple[str, str], _Searched] = {}
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -83,10 +109,9 @@ class Matrix:
         """
         if (subject, table, kind) in self._rows or not words:
             return self.rows(subject, table, kind)
-        raw = self.store.rows(subject, table)
-        wanted = [word.encode() for word in words]
-        held = msgspec.msgpack.decode(raw, type=list[msgspec.Raw]) if raw else []
-        found = [row for row in held if all(map(bytes(row).lower().__contains__, wanted))]
+        if (subject, table) not in self._searched:
+            self._searched[subject, table] = _Searched(self.store.rows(subject, table) or b"\x90")
+        found = self._searched[subject, table].holding([word.encode() for word in words])
         return tuple(msgspec.msgpack.decode(row, type=kind, strict=False) for row in found)
 
     def everywhere(self, table: str, kind: type[T]) -> tuple[T, ...]:

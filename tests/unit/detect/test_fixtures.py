@@ -72,3 +72,12 @@ def test_every_problem_has_a_cure_and_no_problem_repeats(matrix: Matrix) -> None
         problems = host_at(name, matrix).problems
         assert all(problem.fix for problem in problems), name
         assert len({(problem.id, problem.message) for problem in problems}) == len(problems), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_host_without_its_problems_is_the_same_otherwise(name: str, matrix: Matrix) -> None:
+    folder = FIXTURES / name
+    root = folder if (folder / "evidence.json").is_file() else folder / "root"
+    plain = dict.fromkeys(("problems", "looked", "environments"))
+    whole, judged = (json.loads(dump(detect(root, matrix, with_problems=wanted))) | plain for wanted in (False, True))
+    assert whole == judged

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import gpustack
 from gpustack import resources
 from gpustack.matrix.check import faults
@@ -92,3 +94,15 @@ def test_an_installation_without_its_facts_says_so(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "the facts of this installation are missing" in done.stderr
     assert "hint: reinstall gpustack" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("nvidia-cudnn-cu12",), ("geforce", "5090"), ("2331",), ("no such word",), ("a",)])
+def test_a_search_finds_the_rows_that_hold_the_words(words: tuple[str, ...]) -> None:
+    matrix = load_matrix()
+    for subject, table in (("gpus", "products"), ("wheels", "archives")):
+        found = matrix.rows_with(subject, table, dict, words)
+        rows = matrix.rows(subject, table, dict)
+        texts = (" ".join(map(str, row.values())).lower() for row in rows)
+        wanted = [row for row, text in zip(rows, texts, strict=True) if all(word in text for word in words)]
+        assert [row for row in found if row in wanted] == wanted
+        assert list(found) == [row for row in rows if row in found]
