@@ -24,7 +24,7 @@ class ImageContent(Struct, frozen=True, kw_only=True):
     ``base`` is the reference of the image that it is built from, "" if not stated. ``wheels`` are requirements that
     pip installs; ``indexes`` the addresses that it installs from. ``lines`` are the lines of a Dockerfile where things
     are said: ``base``, ``wheels``, and names of variables. ``adds_libraries``: packages of CUDA or cuDNN are installed
-    or copied.
+    or copied, or may be. ``unread``: things are installed that the Dockerfile does not name.
 
     ``layers`` is "read" if its layers were read, "" for files without layers, else why they could not be read. From
     them are ``compat``, the driver version of the libcuda of forward compatibility ("" without one), ``installed``,
@@ -49,3 +49,4 @@ class ImageContent(Struct, frozen=True, kw_only=True):
     lines: dict[str, int] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
     adds_libraries: bool = False
+    unread: bool = False

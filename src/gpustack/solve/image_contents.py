@@ -43,6 +43,9 @@ def content_findings(question: Question, content: ImageContent) -> tuple[Finding
             return foreign
     image = _base(question, content)
     found, answer = _system_findings(question, content, image)
+    if content.unread:
+        text = f"image {content.name}: what it installs from other files, or by other programs than pip, is not judged"
+        found += Findings(warnings=(text,))
     if not content.wheels and not content.installed:
         return found, answer
     from gpustack.solve.image_wheels import wheel_findings  # noqa: PLC0415 (tags and configurations have no wheels)

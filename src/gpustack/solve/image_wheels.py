@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpustack.model.frameworks import DISTRIBUTIONS, FRAMEWORKS, LIBRARIES, Build, pins
+from gpustack.model.frameworks import DISTRIBUTIONS, FRAMEWORKS, LIBRARIES, pins
 from gpustack.model.image import ImageContent
 from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
@@ -22,8 +22,11 @@ from gpustack.versions import is_within
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[([\w,.-]+)\])?(.*)")
 _OWN_PYTHON = re.compile(r"(\d+\.\d+)(?:\.\d+)?(?:-|$)")
 _CUDNN = re.compile(r"-cudnn(\d*)-")
-_BARE = ("-base-", "cuBLAS")
-"""The kind of tag of nvidia/cuda that has the CUDA runtime alone, and what frameworks miss there."""
+_SYSTEMS = {"python", "ubuntu", "debian", "rockylinux", "almalinux", "fedora", "redhat/ubi8", "redhat/ubi9", "alpine"}
+"""Images of systems and of Python, which have nothing of CUDA."""
+
+_ADDING = re.compile(r"cuda|ctk")
+"""Extras by which a framework has NVIDIA's wheels next to it."""
 
 
 _FOR_CPUS = {"onnxruntime", "av"}
@@ -31,11 +34,12 @@ _FOR_CPUS = {"onnxruntime", "av"}
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
-    """A distribution that an installer takes: its range, and the text that asks for it."""
+    """A distribution that an installer takes: its range, its extras, and the text that asks for it."""
 
     name: str
     versions: str
     text: str
+    extras: str = ""
 
 
 def wheel_findings(question: Question, content: ImageContent, image: Image | None) -> Findings:
@@ -65,7 +69,7 @@ def _judged(question: Question, content: ImageContent, image: Image | None, text
     asked = tuple(Requirement(component=one.name, versions=one.versions) for one in wanted.values())
     beside = _libraries(here, content, image, tuple(wanted))
     frameworks = Frameworks(_with(here, beside), asked, properties=properties)
-    found = frameworks.findings() + _absent(frameworks, content, image, beside)
+    found = frameworks.findings() + _absent(frameworks, content, image, wanted) + _musl(content, wanted)
     return _of_image(content, found, free)
 
 
@@ -104,7 +108,7 @@ def _wanted(texts: tuple[str, ...]) -> Iterator[_Wanted]:
         name = re.sub(r"[-_.]+", "-", match[1]).lower() if match is not None else ""
         if match is None or name not in DISTRIBUTIONS:
             continue
-        yield _Wanted(name=name, versions=match[3].replace("===", "=="), text=text)
+        yield _Wanted(name=name, versions=match[3].replace("===", "=="), text=text, extras=match[2] or "")
         for major in re.findall(r"cuda(12|13)", match[2] or "") if name == "jax" else ():
             yield _Wanted(name=f"jax-cuda{major}-plugin", versions=match[3].replace("===", "=="), text=text)
 
@@ -149,38 +153,55 @@ def _with(question: Question, more: tuple[Requirement, ...]) -> Question:
     return Question(question.matrix, question.host, request, mode="check")
 
 
-def _absent(
-    frameworks: Frameworks, content: ImageContent, image: Image | None, beside: tuple[Requirement, ...]
-) -> Findings:
-    """Libraries that a framework loads from the system, and that this kind of nvidia/cuda's images does not have."""
-    is_theirs = beside and image is not None and image.repository == "cuda"
-    chosen = frameworks.chosen() if is_theirs else None
+def _absent(frameworks: Frameworks, content: ImageContent, image: Image | None, wanted: dict[str, _Wanted]) -> Findings:
+    """Libraries that a framework loads from the system, and that the base does not have."""
+    base = parsed(content.base)
+    is_theirs = image is not None and image.repository == "cuda" and not image.basis
+    is_bare = base is not None and base.repository.removeprefix("library/") in _SYSTEMS
+    has_own = any(name in LIBRARIES or name == "torch" for name in wanted)
+    if base is None or has_own or content.adds_libraries or not (is_theirs or is_bare):
+        return Findings()
     found = Findings()
-    for build in (chosen or {}).values():
-        row = frameworks.catalog.cudnn_of(build)
-        if image is None or row is None or _has_own(build):
+    for build in (frameworks.chosen() or {}).values():
+        one = wanted.get(build.component)
+        if (
+            one is None
+            or _ADDING.search(one.extras)
+            or any(name.startswith("nvidia-") for name in pins(build.requires))
+        ):
             continue
-        lacks = [_BARE[1]] if _BARE[0] in f"-{image.tag.partition('-')[2]}" else []
-        lacks += [] if _CUDNN.search(image.tag) else [f"cuDNN {row.cudnn}"]
+        row, is_cupy = frameworks.catalog.cudnn_of(build), build.component.startswith("cupy-")
+        if build.code == "jit" and not is_cupy:
+            continue
+        has_runtime = is_theirs and "-base-" not in base.tag
+        lacks = ["CUDA's libraries"] if (row is not None or is_cupy) and not has_runtime else []
+        lacks += [f"cuDNN {row.cudnn}"] if row is not None and not (is_theirs and _CUDNN.search(base.tag)) else []
         if lacks:
             reason = (
-                f"{build.named} loads {' and '.join(lacks)} from the system, and {content.base} has none: take its tag"
-                " with runtime and cudnn, or install the wheels of these libraries"
+                f"{build.named} loads {' and '.join(lacks)} from the system, and {content.base} has none: take a tag of"
+                " nvidia/cuda with runtime and cudnn, or install the wheels of these libraries"
             )
-            sources = frameworks.question.matrix.addresses((*row.src, *build.src))
-            one = Conflict(kind="framework", between=(build.named, content.base), reason=reason, sources=sources)
-            found += Findings(conflicts=(one,))
+            src = (*(row.src if row is not None else ()), *build.src)
+            sources = frameworks.question.matrix.addresses(src)
+            conflict = Conflict(kind="framework", between=(build.named, content.base), reason=reason, sources=sources)
+            found += Findings(conflicts=(conflict,))
     return found
 
 
-def _has_own(build: Build) -> bool:
-    return any(name.startswith("nvidia-cudnn") for name in pins(build.requires))
+def _musl(content: ImageContent, wanted: dict[str, _Wanted]) -> Findings:
+    """That an image of Alpine has another C library than the wheels of the facts."""
+    base = parsed(content.base)
+    if base is None or "alpine" not in f"{base.repository} {base.tag}":
+        return Findings()
+    reason = f"the facts cover wheels for glibc only, and {content.base} has musl: {', '.join(wanted)}"
+    return Findings(unknown=(Unknown(reason=reason, needs="glibc"),))
 
 
 def _of_image(content: ImageContent, found: Findings, free: tuple[_Wanted, ...]) -> Findings:
     """The findings as those of the image. What an installer chooses later is no conflict, but unknown."""
     floating = [one for one in free if any(f"{one.name}==" in conflict.reason for conflict in found.conflicts)]
-    warnings = tuple(text for text in found.warnings if "requires driver" not in text)
+    left_out = ("requires driver", "of its wheels (")
+    warnings = tuple(text for text in found.warnings if not any(words in text for words in left_out))
     if floating:
         reason = found.conflicts[0].reason
         names = ", ".join(one.text for one in floating)

@@ -22,8 +22,13 @@ _TORCH_INDEX = later(r"https?://download\.pytorch\.org/whl/(cu\d+|cpu)/?")
 _OF_TORCH = later(r"torch(?:vision|audio)?==[\d.]+")
 _LIBRARIES = later(
     r"(?<![\w-])(?:lib(?:cudnn|cublas)[\w-]*|cudnn[\w-]*|cudatoolkit|cuda-(?:toolkit|libraries|runtime|cudart|\d)[\w-]*)"
-    r"|/usr/local/cuda|nvidia/(?:cudnn|cublas)"
+    r"|/usr/local/cuda|nvidia/(?:cudnn|cublas)|nvidia-(?:cuda|cudnn)"
 )
+_UNREAD = later(
+    r"\s(?:-r|--requirement|-e)[\s=]|\b(?:uv\s+sync|poetry\s+install|(?:conda|mamba)\s+(?:install|env|create))"
+    r"|\binstall\s(?:[^;&|]*\s)?(?:\.|/)[\w./\[\],-]*(?:\s|$)"
+)
+"""Installations of which a Dockerfile does not say what they contain."""
 _VALUES = {"-r", "--requirement", "-c", "--constraint", "-t", "--target", "--prefix", "--root", "--timeout", "-e"}
 
 
@@ -42,6 +47,7 @@ class _Stage(Struct, kw_only=True):
     unresolved: list[str] = field(default_factory=list)
     arch: str = ""
     adds_libraries: bool = False
+    unread: bool = False
 
 
 def read_dockerfile(name: str, data: bytes) -> ImageContent:
@@ -71,6 +77,7 @@ def read_dockerfile(name: str, data: bytes) -> ImageContent:
         lines=last.lines,
         unresolved=tuple(last.unresolved),
         adds_libraries=last.adds_libraries,
+        unread=last.unread,
     )
 
 
@@ -126,6 +133,7 @@ def _from(number: int, rest: str, values: dict[str, str], stages: list[_Stage]) 
             unresolved=list(before.unresolved),
             arch=before.arch,
             adds_libraries=before.adds_libraries,
+            unread=before.unread,
         )
     stage.name = (match[2] or "") if match else ""
     if platform:
@@ -154,7 +162,8 @@ def _apply(stage: _Stage, number: int, word: str, rest: str) -> None:
         for match in _PIP.finditer(text):
             stage.lines.setdefault("wheels", number)
             _pip(stage, match[1])
-        stage.adds_libraries |= _LIBRARIES.search(_PIP.sub(" ", text)) is not None
+        stage.unread |= _UNREAD.search(text) is not None
+        stage.adds_libraries |= stage.unread or _LIBRARIES.search(_PIP.sub(" ", text)) is not None
     elif word in {"COPY", "ADD"}:
         stage.adds_libraries |= _LIBRARIES.search(rest) is not None
 

@@ -91,7 +91,8 @@ def _doubt_of_code(catalog: Catalog, one: Build, torch: Build) -> str:
     if one.component not in {"sgl-kernel", "sglang-kernel"}:
         return ""
     tried = _tried_with(catalog, one)
-    if torch.version in tried:
+    plain = next((row for row in catalog.builds("torch") if (row.version, row.local) == (torch.version, "")), torch)
+    if torch.version in tried and catalog.cuda_of(plain).split(".")[0] == line.split(".")[0]:
         return ""
     known = f": releases of sglang require it with torch {', '.join(tried)}" if tried else ""
     made = f"{one.named} has code for one release of PyTorch and does not name it{known}"
