@@ -15,6 +15,15 @@ from gpustack.versions import version_key
 _CONTAINERS = "https://github.com/dusty-nv/jetson-containers"
 """States which Jetson Linux the images of Jetson run on."""
 
+_OF_ANOTHER_MAJOR = (
+    "https://github.com/dusty-nv/jetson-containers/issues/149",
+    "https://github.com/dusty-nv/jetson-containers/issues/725",
+    "https://github.com/dusty-nv/jetson-containers/issues/802",
+)
+"""Images of r34 on r32 and of r36 on r35 find no GPU, nor do those of r35 on r36."""
+
+_REBUILT = ("35", "36")
+
 _SPLIT_MAJOR = "32"
 """Of this Jetson Linux, images run on the same minor release only; of later ones on the same major."""
 
@@ -57,6 +66,12 @@ def _on_jetson(question: Question, name: str, tegra: tuple[str, str] | None) -> 
         return Findings(warnings=(f"image {name} is judged by its name: Jetson Linux {wanted}",)), ImageAnswer(
             name=name, runs="runs"
         )
+    if tegra is not None and ((major.isdecimal() and int(tegra[0]) > int(major)) or (tegra[0], major) == _REBUILT):
+        reason = (
+            f"The image is for Jetson Linux {wanted}, whose CUDA finds no GPU on another major release; this is {here}."
+        )
+        conflict = image_conflict(name, f"os: {host.os.spelled} {host.arch}", reason, _OF_ANOTHER_MAJOR)
+        return Findings(conflicts=(conflict,)), ImageAnswer(name=name, runs="does not run")
     reason = f"image {name}: it is for Jetson Linux {wanted or 'that its name does not say'}; this is {here}"
     unknown = Unknown(reason=reason, sources=(_CONTAINERS,))
     return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")

@@ -19,7 +19,8 @@ from gpustack.versions import is_within
 class Statement(Struct, frozen=True, kw_only=True):
     """What a maker states of the images whose whole tag the pattern ``tags`` matches.
 
-    Drivers outside of ``driver`` are refused, those outside of ``sure`` are unknown.
+    Drivers outside of ``driver`` are refused, those outside of ``sure`` are unknown; where all GPUs are of the compute
+    capability ``newer``, those outside of ``sure_newer``.
     """
 
     repository: str
@@ -27,6 +28,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     capability: str
     driver: str
     sure: str = ""
+    newer: str = ""
+    sure_newer: str = ""
     says: str
     src: tuple[str, ...] = ()
 
@@ -53,13 +56,16 @@ def _judged(question: Question, name: str, row: Statement) -> tuple[Findings, Im
                 f"The image supports compute capability {in_words(row.capability)}; {gpu.called} is of {capability}."
             )
             found += Findings(conflicts=(image_conflict(name, f"gpu: {gpu.called}", reason, sources),))
+    gpus = [gpu.compute_capability or "0" for gpu in question.host.gpus]
+    are_newer = bool(gpus and row.newer) and all(is_within(one, row.newer) for one in gpus)
+    sure = row.sure_newer if are_newer else row.sure
     drivers = drivers_of(question)
     for driver in drivers:
         if not is_within(driver, row.driver):
             reason = f"The image requires driver {in_words(row.driver)}; this is {driver}."
             found += Findings(conflicts=(image_conflict(name, f"driver=={driver}", reason, sources),))
-        elif row.sure and not is_within(driver, row.sure):
-            reason = f"image {name}: its maker names driver {in_words(row.sure)}; whether {driver} is enough is unknown"
+        elif sure and not is_within(driver, sure):
+            reason = f"image {name}: its maker names driver {in_words(sure)}; whether {driver} is enough is unknown"
             found += Findings(unknown=(Unknown(reason=reason, needs="driver", sources=sources),))
     smallest = row.driver.removeprefix(">=")
     if not drivers:
