@@ -2,6 +2,7 @@
 
 const BINDING = ["torch", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "sgl-kernel", "sglang-kernel"];
 const PLUGINS = ["jax-cuda13-plugin", "jax-cuda12-plugin"];
+const PYTHONS = Array.from({ length: 12 }, (_, at) => `3.${at + 8}`);
 const LIBRARIES = { cuda: "cuda-runtime", cudnn: "cudnn", nccl: "nccl" };
 const PLATFORMS = {
   "linux-x86_64": "Linux on x86_64", "linux-aarch64": "Linux on aarch64",
@@ -191,6 +192,22 @@ class Frameworks {
       if (!judged.conflicts.length && !judged.unknown.length && build.status !== "yanked" &&
           !this.with(build, {}, []).next().done) {
         return [`compatible here: ${namedBuild(build)}${build.index ? `, from ${indexOption(build)}` : ""}`];
+      }
+    }
+    return this.oneObstacle([refused, ...builds]);
+  }
+
+  // What refuses every release here: the GPU, or else a Python that one of them would run on.
+  oneObstacle(builds) {
+    const refused = builds.map((build) => [build, this.judge(build).conflicts.map((one) => one.between[1].split(":")[0])]);
+    if (refused.every(([, subjects]) => subjects.includes("gpu"))) {
+      const gpus = unique(this.host.gpus.map((gpu) => this.host.called(gpu))).join(", ");
+      return [`no known release of ${builds[0].component} runs on ${gpus}`];
+    }
+    for (const [build, subjects] of refused) {
+      if (subjects.length && subjects.every((one) => one === "python") && build.status !== "yanked") {
+        const python = PYTHONS.find((minor) => isWithin(minor, build.python));
+        return python ? [`with another Python (--python ${python}): ${namedBuild(build)}`] : [];
       }
     }
     return [];
