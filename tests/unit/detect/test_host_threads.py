@@ -27,7 +27,7 @@ def _hosts(name: str) -> list[dict[str, Any]]:
     return hosts
 
 
-CASES = [case for name in ("host-threads", "host-messages") for case in named(name, _hosts(name))]
+CASES = [case for name in ("host-threads", "host-messages", "near-hosts") for case in named(name, _hosts(name))]
 LOGS = ("detect-unexplained", "detect-service-log")
 """What is said of lines of logs: of a near host in ``container-threads`` nothing."""
 
