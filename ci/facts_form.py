@@ -35,7 +35,7 @@ def written(head: str, document: Any) -> str:  # noqa: ANN401 (a parsed matrix f
     lines.append("tables:")
     for name, table in document["tables"].items():
         lines += [f"  {name}:", f"    about: {scalar(table['about'])}", f"    key: {flow(table['key'])}"]
-        lines += [f"    {name}: {flow(table[name])}" for name in ("fields", "readers") if name in table]
+        lines += [f"    {name}: {flow(table[name])}" for name in ("fields", "filled", "readers") if name in table]
         lines.append("    rows:")
         lines += [f"      - {flow(row)}" for row in in_order(table["rows"], table["key"])]
     return head + "\n".join(lines) + "\n"

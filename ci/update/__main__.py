@@ -5,7 +5,7 @@
     .venv/bin/python ci/update read SOURCE FILE... --home ADDRESS the same with files that lie below an address
     .venv/bin/python ci/update read SOURCE --from FILE [--write]  the same with recorded bodies
     .venv/bin/python ci/update record SOURCE FILE ADDRESS...      fetch bodies and keep them in FILE
-    .venv/bin/python ci/update reproduce [FOLDER]                 which rows come out of recorded bodies alone
+    .venv/bin/python ci/update reproduce [FOLDER] [--lacking]     which rows come out of recorded bodies alone
 
 ``--write`` writes the rows that no person has to decide, and shows what they change in the golden plans. Exit codes:
 0 nothing waits, 1 rows or cells wait for a person, 2 a source is not what it was, and nothing of it is used.
@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
     asked = _parser().parse_args(words)
     try:
         if asked.action == "reproduce":
-            return reproduce(asked.folder)
+            return reproduce(asked.folder, is_asked=asked.lacking)
         if asked.action == "record":
             save(asked.file, [fetch(address) for address in asked.addresses])
             return 0
@@ -99,8 +99,8 @@ def apply(facts: Facts, given: dict[str, Given], *, is_written: bool) -> int:
     return 1 if any(diff.waiting for diff in diffs.values()) else 0
 
 
-def reproduce(folder: Path) -> int:
-    """Print the share of each table that the recorded bodies give, and of all facts."""
+def reproduce(folder: Path, *, is_asked: bool) -> int:
+    """Print the share of each table that the recorded bodies give, and of all facts; ``is_asked``: sums they lack."""
     facts = Facts()
     bodies = {path.stem: load(path) for path in sorted(folder.glob("*.xz"))}
     given = given_by(ALL, bodies).values()
@@ -108,7 +108,9 @@ def reproduce(folder: Path) -> int:
     for one in found:
         print(f"{one.subject}.{one.table}: {one.whole} of {one.rows} rows whole, {one.partly} in part")
     whole, partly, rows = sum(one.whole for one in found), sum(one.partly for one in found), total(facts)
-    print("{} of {} checksums come out".format(*sums(given, facts)))
+    known, lacking = sums(given, facts)
+    print(*(lacking if is_asked else ()), sep="\n", end="\n" if lacking and is_asked else "")
+    print(f"{known - len(lacking)} of {known} checksums come out")
     read = [is_given_back(one, facts) for one in folders(facts)]
     print(f"{sum(read)} of {len(read)} folders come back from indexes composed in their form (NVIDIA's are not public)")
     print(f"of {rows} rows {whole} ({whole / rows:.1%}) come out whole, {partly} ({partly / rows:.1%}) in part")
@@ -144,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     recording.add_argument("addresses", nargs="+")
     reproducing = actions.add_parser("reproduce", help="the share of the facts that recorded bodies give")
     reproducing.add_argument("folder", nargs="?", type=Path, default=BODIES)
+    reproducing.add_argument("--lacking", action="store_true", help="name each checksum that no body gives")
     return parser
 
 

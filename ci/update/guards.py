@@ -26,9 +26,13 @@ def lookup(facts: Facts, found: Found) -> Row | None:
 
 
 def columns(found: Found, old: Row) -> tuple[str, ...]:
-    """The columns that are compared. What is read of a judged release comes from several pages, its commit from one."""
+    """The columns that are compared. What is read of a judged release comes from several pages, its commit from one;
+    a day is compared with one of the same kind.
+    """
     if found.table == "releases" and old.get("status") != SEEN:
-        return tuple(name for name in (*_STEADY, *_DATED.get(found.subject, ())) if name in found.row and name in old)
+        kind = old.get("date_kind")
+        dated = _DATED.get(found.subject, ()) if found.row.get("date_kind", kind) == kind else ()
+        return tuple(name for name in (*_STEADY, *dated) if name in found.row and name in old)
     return tuple(name for name in found.row if name not in _APART)
 
 

@@ -24,7 +24,10 @@ GROWING = {"gpu-lists": ("open", "own", "last")}
 
 
 _CONFIRM = {
+    "driver_releases": "only lists that are not the vendor's name it",
+    "manifest_sums": "only other packagers name it",
     "pins": "only other packagers name it",
+    "scoop": "only other packagers name it",
     "tensorrt_manifests": "only other packagers name it",
     "tensorrt_wheels": "the index has no libraries for it",
 }
@@ -38,7 +41,7 @@ _JUDGED = {
     "packages": "a person decides for which CUDA a package is taken",
     "pairings": "a person decides which pairs count",
 }
-"""Tables of package names and pairs, which files of images confirm, and why none of their rows is added."""
+"""Tables whose rows a source confirms and never adds, and why."""
 
 
 class Waiting(NamedTuple):
@@ -140,8 +143,8 @@ class _Merging:
         why = why or _CONFIRM.get(self._source, "") or _JUDGED.get(found.table, "")
         if why:
             return _to_decide(found, why)
-        if found.table == "releases":
-            return _new_release(found, self._facts)
+        if found.table in {"ends", "releases"}:  # a system that the facts do not know is no news
+            return _new_release(found, self._facts) if found.table == "releases" else None
         if found.subject in {"gpu-lists", "cuda-image-tags"} and (why := self._lonely(found)):
             return _to_decide(found, why)
         if found.table == "vgpu_guests":
@@ -212,7 +215,7 @@ def _new_release(found: Found, facts: Facts) -> Found | Waiting:
 
 def _new_device(found: Found, facts: Facts) -> Found | Waiting | None:
     """A device of a list. The driver's own list decides nothing where the open modules are impossible."""
-    products = [row for row in facts.rows("gpus", "products") if row["device"] == found.row["device"]]
+    products = [row for row in facts.filled("gpus", "products") if row["device"] == found.row["device"]]
     if not products:
         return _to_decide(found, "a device that the facts do not know")
     is_idle = "open" not in found.row and all(row.get("open_module") == "impossible" for row in products)

@@ -45,7 +45,7 @@ def shares(given: Iterable[Given], facts: Facts) -> Iterator[Share]:
 
 
 def _names(table: str, key: tuple[str, ...]) -> tuple[str, ...]:
-    return ("version",) if table == "releases" else key
+    return tuple(name for name in key if name in {"version", "os"}) if table == "releases" else key
 
 
 def is_whole(row: Row, made: Row) -> bool:
@@ -57,21 +57,26 @@ def _cells(row: Row) -> Row:
     return {name: value for name, value in row.items() if name not in _APART}
 
 
-def sums(given: Iterable[Given], facts: Facts) -> tuple[int, int]:
-    """How many checksums of the facts come out of bodies, and how many there are."""
+def sums(given: Iterable[Given], facts: Facts) -> tuple[int, list[str]]:
+    """How many checksums the facts have, and each one that no body gives: its row, and the sources that have it."""
     made: set[object] = set()
     for one in given:
         made.update(cell for found in one.rows for cell in found.row.values() if isinstance(cell, str))
         made.update(proof.sha256 for proof in one.proofs)
-    known = [
-        row[name]
-        for subject in facts.subjects
-        for table in facts.document(subject)["tables"].values()
-        for name in [name for name, kind in table["fields"].items() if kind in {"sha256", "md5"}]
-        for row in table["rows"]
-        if name in row
-    ]
-    return sum(one in made for one in known), len(known)
+    known = 0
+    lacking = []
+    for subject in facts.subjects:
+        document = facts.document(subject)
+        for table, about in document["tables"].items():
+            columns = [name for name, kind in about["fields"].items() if kind in {"sha256", "md5"}]
+            cells = [(row, name) for name in columns for row in about["rows"] if name in row]
+            known += len(cells)
+            for row, name in cells:
+                if row[name] not in made:
+                    place = " ".join(filter(None, key_of(row, about["key"])))
+                    sources = ", ".join(document["sources"][key]["address"] for key in row["src"])
+                    lacking.append(f"{subject}.{table} {place}: {name}: only {sources}")
+    return known, lacking
 
 
 def total(facts: Facts) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from facts_form import ROOT, written
+from gpustack.matrix.fills import filled, fills
 from gpustack.matrix.layout import matrix_files
 from gpustack.matrix.load import parse_yaml
 from update.record import Row
@@ -47,6 +48,12 @@ class Facts:
     def rows(self, subject: str, table: str) -> list[Row]:
         found: list[Row] = self.document(subject)["tables"][table]["rows"]
         return found
+
+    def filled(self, subject: str, table: str) -> list[Row]:
+        """The rows of a table with the columns that they take from other tables of their file."""
+        tables = self.document(subject)["tables"]
+        found = fills(tables[table], tables)
+        return [filled(row, found, tables[table]["fields"]) for row in tables[table]["rows"]]
 
     def key(self, subject: str, table: str) -> tuple[str, ...]:
         return tuple(self.document(subject)["tables"][table]["key"])

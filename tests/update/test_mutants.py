@@ -25,13 +25,17 @@ ALONE = (
     "frameworks",
     "image_files",
     "image_tags",
+    "ends",
+    "manifest_sums",
     "pci_ids",
     "redist",
     "runfiles",
+    "scoop",
+    "tag_days",
     "tags",
     "wheels",
 )
-"""Sources that read each body for itself, or with a few; the lists of GPUs are read together."""
+"""Sources that read each body for itself, or with a few; lists of GPUs and of drivers are read together."""
 
 
 @cache
@@ -51,7 +55,7 @@ def with_mutant(name: str, seed: int) -> tuple[tuple[Body, ...], str]:
     place = chance.randrange(len(all_of_it))
     made = mutant(seed, all_of_it[place].data)
     changed = all_of_it[place]._replace(data=made.data)
-    if name in {"gpu_lists", "image_tags"}:
+    if name in {"codec_headers", "driver_releases", "gpu_lists", "image_tags"}:
         return (*all_of_it[:place], changed, *all_of_it[place + 1 :]), made.kind
     if name == "csaf":
         pair = [one for one in all_of_it if one.address.startswith(changed.address.removesuffix(".sha256"))]
@@ -103,14 +107,15 @@ def test_no_row_of_a_mutant_is_accepted(name: str) -> None:
     assert found["refused"] + found["stopped"] > 0
 
 
-def test_no_row_of_a_mutated_list_of_gpus_is_accepted() -> None:
-    found = outcomes("gpu_lists", range(20))
+@pytest.mark.parametrize("name", ["codec_headers", "driver_releases", "gpu_lists"])
+def test_no_row_of_a_mutated_list_is_accepted(name: str) -> None:
+    found = outcomes(name, range(20))
     assert [text for text in found if text.startswith("WRONG")] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
-@pytest.mark.parametrize("name", [*ALONE, "gpu_lists", "tensorrt_wheels"])
+@pytest.mark.parametrize("name", [*ALONE, "codec_headers", "driver_releases", "gpu_lists", "tensorrt_wheels"])
 def test_ten_thousand_mutants(name: str, part: int) -> None:
     found = outcomes(name, range(1000 + part * 125, 1125 + part * 125))
     assert [text for text in found if text.startswith("WRONG")] == []

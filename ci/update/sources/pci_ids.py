@@ -10,9 +10,18 @@ from update.record import Body, Found, Given, Row, refuse
 
 HAND_OUT = "pci.ids of the PCI ID Repository, or the package of a distribution"
 VENDOR = "10de"
+_HEADS = ("#\n#\tList of PCI ID's\n", "#\n#\tList of PCI IDs\n")
 _DEVICE = re.compile(r"\t([0-9a-f]{4})  ([^\x00-\x1f]+)")
 _SUBSYSTEM = re.compile(r"\t\t[0-9a-f]{4} [0-9a-f]{4}  [^\x00-\x1f]+")
 _GPU = re.compile(r"([A-Z][A-Z0-9]+(?: ?/ ?[A-Z0-9]+)?) \[(.+)\]")
+_UNNAMED = re.compile(r"G[A-Z]\d{2,3}[A-Z]*")
+"""A device of which only the chip is known."""
+_FAMILIES = {
+    "consumer": re.compile(r"GeForce|TITAN"),
+    "professional": re.compile(r"Quadro|NVS|RTX PRO|RTX A?\d{3,4}\b"),
+    "datacenter": re.compile(r"Tesla|GRID|^[ABHL]\d{2,3}"),
+}
+"""The words of a product's name that tell its class."""
 
 
 def rows(bodies: Sequence[Body]) -> Given:
@@ -22,7 +31,7 @@ def rows(bodies: Sequence[Body]) -> Given:
 
 def _devices(body: Body) -> Iterator[Row]:
     text = text_of(body)
-    if not text.startswith("#\n#\tList of PCI ID's\n"):
+    if not text.startswith(_HEADS):
         raise refuse(body.address, "is not a list of PCI ids")
     _, found, rest = text.partition(f"\n{VENDOR}  NVIDIA Corporation\n")
     if not found:
@@ -41,5 +50,14 @@ def _devices(body: Body) -> Iterator[Row]:
         if device[1] in seen:
             raise refuse(body.address, f"has the device {device[1]} twice")
         seen.add(device[1])
-        if gpu := _GPU.fullmatch(device[2]):
-            yield {"device": f"0x{device[1]}", "name": gpu[2], "chip": gpu[1], "src": ["pciids"]}
+        if row := _product(device[1], device[2]):
+            yield row
+
+
+def _product(device: str, text: str) -> Row | None:
+    """A GPU by the form of its name: chip, and product in brackets, or the chip alone."""
+    about: Row = {"device": f"0x{device}", "src": ["pciids"]}
+    if gpu := _GPU.fullmatch(text):
+        kinds = [kind for kind, words in _FAMILIES.items() if words.search(gpu[2])]
+        return {**about, "name": gpu[2], "chip": gpu[1], **({"kind": kinds[0]} if kinds else {})}
+    return {**about, "name": f"{text} (0x{device})", "chip": text} if _UNNAMED.fullmatch(text) else None

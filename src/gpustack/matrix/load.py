@@ -17,7 +17,7 @@ own guesses read 12.10 as 12.1 and no as False::
           - {version: 13.0.2, date: 2025-10-09, src: [guide]}
 
 Every row also has ``src`` (at least one source), and may have ``known`` and ``note``. Its short forms are expanded
-by ``shorthand``.
+by ``shorthand``, and what it lacks is filled by ``fills``.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import yaml
 
 from gpustack.errors import MatrixError
 from gpustack.matrix import fields
+from gpustack.matrix.fills import Fill, filled, fills
 from gpustack.matrix.shorthand import SEEN, Shorthand, groups, written_out
 
 SCHEMA = "gpustack/matrix/v1"
@@ -96,7 +97,7 @@ def read_subject(
     short = _shorthand(document, found, bounds or {}, where)
     read = every(
         functools.partial(
-            _table, raw, f"{where}: {table}", known_sources, base.tables.get(table) if base else None, short
+            _table, raw, f"{where}: {table}", known_sources, base.tables.get(table) if base else None, short, found
         )
         for table, raw in found.items()
     )
@@ -258,10 +259,17 @@ def _sources(raw: dict[str, Any], where: str) -> dict[str, dict[str, str]]:
     return raw
 
 
-def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Table | None, short: Shorthand) -> Table:
+def _table(  # noqa: PLR0913, PLR0917 (the context in which a table is read)
+    raw: object,
+    where: str,
+    sources: dict[str, dict[str, str]],
+    base: Table | None,
+    short: Shorthand,
+    tables: dict[str, Any],
+) -> Table:
     if not isinstance(raw, dict):
         raise _fault(where, "is not a mapping with about, key, fields and rows")
-    unknown = set(raw) - {"about", "key", "fields", "readers", "rows"}
+    unknown = set(raw) - {"about", "key", "fields", "filled", "readers", "rows"}
     if unknown:
         raise _fault(where, f"unknown key {min(unknown)!r}")
     columns = raw.get("fields") or (base.fields if base else None)
@@ -279,8 +287,12 @@ def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Ta
             raise _fault(where, f"key column {name!r} is not among the fields")
     _demand_readers(raw.get("readers", []), columns, where)
     kinds = {**columns, **COMMON}
+    try:
+        found = fills(raw, tables)
+    except ValueError as exc:
+        raise _fault(where, str(exc)) from exc
     converted = every(
-        functools.partial(_rows, row, f"{where}: row {number}", kinds, key, sources, short)
+        functools.partial(_rows, row, f"{where}: row {number}", kinds, key, sources, short, found)
         for number, row in enumerate(rows, 1)
     )
     rows = [row for found in converted for row in found]
@@ -305,6 +317,7 @@ def _rows(  # noqa: PLR0913, PLR0917 (the context in which a row is read)
     key: list[str],
     sources: dict[str, dict[str, str]],
     short: Shorthand,
+    found: list[Fill],
 ) -> list[dict[str, Any]]:
     """The converted rows that one row of the file stands for."""
     if not isinstance(row, dict):
@@ -312,10 +325,19 @@ def _rows(  # noqa: PLR0913, PLR0917 (the context in which a row is read)
     label = " ".join(str(row.get(name, "")) for name in key).strip()
     where = f"{where} ({label})" if label else where
     try:
-        full = written_out(row, kinds, short)
+        full = written_out(_whole(row, found, kinds, sources), kinds, short)
     except ValueError as exc:
         raise _fault(where, str(exc)) from exc
     return [_row(one, where, kinds, sources) for one in full]
+
+
+def _whole(
+    row: dict[str, Any], found: list[Fill], kinds: dict[str, str], sources: dict[str, dict[str, str]]
+) -> dict[str, Any]:
+    """A row with what fills it. How it is known is a matter of its own sources."""
+    full = filled(row, found, kinds)
+    own = [sources[key]["known"] for key in row.get("src", ()) if key in sources] if full != row else []
+    return {"known": min(own, key=KNOWN.index), **full} if own else full
 
 
 def _row(row: dict[str, Any], where: str, kinds: dict[str, str], sources: dict[str, dict[str, str]]) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""Tags of repositories with their days, as ``git for-each-ref`` prints them in a copy: the servers list no days.
+
+``refs/tags/NAME DAY COMMIT`` on each line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from update.form import DATE, text_of
+from update.record import Body, Found, Given, Row, refuse
+from update.sources.tags import REPOSITORIES, Repository
+
+HAND_OUT = "git for-each-ref with the names, days and commits of a copy's tags"
+_KNOWN = {
+    **REPOSITORIES,
+    "NVIDIA/DCGM": Repository("dcgm", r"v(\d+\.\d+\.\d+)", "tags", "2"),
+    "NVIDIA/gdrcopy": Repository("gdrcopy", r"v(\d+(?:\.\d+)+)", "tags", "2"),
+}
+_ON_LINUX = frozenset({"dcgm", "gdrcopy"})
+"""Components whose releases are for Linux alone."""
+_ADDRESS = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/tags")
+_LINE = re.compile(r"refs/tags/(\S+) (\S+) ([0-9a-f]{40})")
+
+
+def rows(bodies: Sequence[Body]) -> Given:
+    """The releases that the tags name, with their days."""
+    found: list[Found] = []
+    for body in bodies:
+        known = _ADDRESS.fullmatch(body.address)
+        if known is None or known[1] not in _KNOWN:
+            raise refuse(body.address, "is not the list of tags of a known repository")
+        about = _KNOWN[known[1]]
+        found += [Found(about.component, "releases", row) for row in _releases(body, about)]
+    return Given(tuple(found))
+
+
+def _releases(body: Body, about: Repository) -> Iterator[Row]:
+    for line in text_of(body).splitlines():
+        known = _LINE.fullmatch(line)
+        if known is None or not DATE.fullmatch(known[2]):
+            raise refuse(body.address, f"has the line {line[:80]!r}")
+        release = re.fullmatch(about.tag, known[1])
+        if release is None or _numbers(release[1]) < _numbers(about.first):
+            continue
+        row: Row = {"version": release[1], "date": known[2], "src": [about.src]}
+        if about.has_commits:
+            row |= {"component": about.component, "tag": known[1], "commit": known[3], "status": "released"}
+        yield {**row, **({"os": ["linux"]} if about.component in _ON_LINUX else {})}
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
