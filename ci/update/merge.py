@@ -140,17 +140,17 @@ class _Merging:
 
     def _fate(self, found: Found, why: str) -> Found | Waiting | None:
         """A new row: added, added as seen, or for a person; None if no answer would read it."""
-        why = why or _CONFIRM.get(self._source, "") or _JUDGED.get(found.table, "")
+        why = why or _CONFIRM.get(self._source, "") or _JUDGED.get(found.table, "") or _strange(found, self._facts)
         if why:
             return _to_decide(found, why)
-        if found.table in {"ends", "releases"}:  # a system that the facts do not know is no news
-            return _new_release(found, self._facts) if found.table == "releases" else None
+        if _is_idle(found, self._facts):
+            return None
+        if found.table == "releases":
+            return _new_release(found, self._facts)
         if found.subject in {"gpu-lists", "cuda-image-tags"} and (why := self._lonely(found)):
             return _to_decide(found, why)
         if found.table == "vgpu_guests":
             return _to_decide(found, "only a bulletin names it")
-        if found.table in {"products", "devices"}:
-            return _new_device(found, self._facts)
         if found.subject == "wheels" and found.row["component"] == "cudnn" and "requires" not in found.row:
             return _to_decide(found, "what the wheel requires was not read inside it")
         about = release_of(found)
@@ -213,10 +213,19 @@ def _new_release(found: Found, facts: Facts) -> Found | Waiting:
     return Found(found.subject, found.table, {**found.row, "status": SEEN})
 
 
-def _new_device(found: Found, facts: Facts) -> Found | Waiting | None:
-    """A device of a list. The driver's own list decides nothing where the open modules are impossible."""
-    products = [row for row in facts.filled("gpus", "products") if row["device"] == found.row["device"]]
-    if not products:
-        return _to_decide(found, "a device that the facts do not know")
-    is_idle = "open" not in found.row and all(row.get("open_module") == "impossible" for row in products)
-    return None if is_idle else found
+def _strange(found: Found, facts: Facts) -> str:
+    """Why a device of a list waits: the facts do not know it."""
+    is_known = found.table not in {"products", "devices"} or _products(found, facts)
+    return "" if is_known else "a device that the facts do not know"
+
+
+def _is_idle(found: Found, facts: Facts) -> bool:
+    """Whether no answer would read a row: a system without a row of its own, a device that no open module supports."""
+    if found.table != "devices" or "open" in found.row:
+        return found.table == "ends"
+    products = _products(found, facts)
+    return bool(products) and all(row.get("open_module") == "impossible" for row in products)
+
+
+def _products(found: Found, facts: Facts) -> list[Row]:
+    return [row for row in facts.filled("gpus", "products") if row["device"] == found.row["device"]]

@@ -32,6 +32,7 @@ class Facts:
         self._documents: dict[str, tuple[str, dict[str, Any]]] = {}
         self._changed: set[str] = set()
         self._keyed: dict[tuple[str, str], dict[tuple[str, ...], Row]] = {}
+        self._filled: dict[tuple[str, str], list[Row]] = {}
 
     @cached_property
     def subjects(self) -> tuple[str, ...]:
@@ -51,9 +52,13 @@ class Facts:
 
     def filled(self, subject: str, table: str) -> list[Row]:
         """The rows of a table with the columns that they take from other tables of their file."""
-        tables = self.document(subject)["tables"]
-        found = fills(tables[table], tables)
-        return [filled(row, found, tables[table]["fields"]) for row in tables[table]["rows"]]
+        if (subject, table) not in self._filled:
+            tables = self.document(subject)["tables"]
+            found = fills(tables[table], tables)
+            self._filled[subject, table] = [
+                filled(row, found, tables[table]["fields"]) for row in tables[table]["rows"]
+            ]
+        return self._filled[subject, table]
 
     def key(self, subject: str, table: str) -> tuple[str, ...]:
         return tuple(self.document(subject)["tables"][table]["key"])
@@ -78,6 +83,7 @@ class Facts:
             about["fields"].setdefault("status", "word")
         self._changed.add(subject)
         self._keyed.pop((subject, table), None)
+        self._filled.clear()
 
     def text(self, subject: str) -> str:
         """The file of a subject in the one form."""
