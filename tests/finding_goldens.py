@@ -1,7 +1,7 @@
 """What the detectors say of the hosts that tests describe, held whole in ``tests/golden/detect``.
 
 ``ids.txt`` has the findings of each host by their ids: a detector that begins to speak of a host, or falls silent,
-changes a line. ``texts.txt`` has the words of each kind of finding once. Texts that are fields of rows are left out.
+changes a line. ``texts.txt`` has the words of each kind of finding once. Findings that are rows of the facts are left out.
 With ``--update-golden`` the tests of tests/unit/detect write both anew; what they then say is to be read.
 """
 
@@ -17,12 +17,12 @@ from typing import Any
 from gpustack.model.host import Problem
 
 GOLDEN = Path(__file__).parent / "golden/detect"
-OF_ROWS = {"detect-service-log", "detect-unexplained-log", "detect-setting", "detect-known-part"}
+OF_ROWS = {"detect-service-log", "detect-setting", "detect-known-part"}
 OF_DAYS = {"branch_eol", "eol_distro"}
 """What is said from a day on: of hosts whose evidence has no day, nothing of it is held."""
 
-MOST = 8
-"""So many texts of one id are held: the first of each shape, numbers apart."""
+MOST, OF_LINES = 8, 150
+"""So many texts of one id are held, and so many of lines by their own words: the first of each shape, numbers apart."""
 
 
 def named(file: str, cases: Iterable[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
@@ -93,7 +93,8 @@ class Findings:
             for problem in problems:
                 text, key = _text(problem), (problem.id, host)
                 shape = (problem.id, _shape(text))
-                full = sum(name == problem.id for name, _ in shapes) >= MOST
+                most = OF_LINES if problem.id == "detect-unexplained-log" else MOST
+                full = sum(name == problem.id for name, _ in shapes) >= most
                 if problem.id in OF_ROWS or shape in shapes or full or key in held:
                     continue
                 held[key] = text
