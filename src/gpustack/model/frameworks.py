@@ -234,6 +234,14 @@ class LibraryWheel(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class LibraryPython(Struct, frozen=True, kw_only=True):
+    """The Pythons of releases of TensorRT's wheels."""
+
+    versions: str
+    python: str
+    src: tuple[str, ...] = ()
+
+
 class Toolkit(Struct, frozen=True, kw_only=True):
     """The CUDA that a framework's wheels of the default index are for, where the wheels do not name it."""
 

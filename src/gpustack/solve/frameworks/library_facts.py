@@ -9,14 +9,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
-from gpustack.model.frameworks import INDEXES, LIBRARIES, Build, LibraryWheel, WheelFile, pins
+from gpustack.model.frameworks import INDEXES, LIBRARIES, Build, LibraryPython, LibraryWheel, WheelFile, pins
 from gpustack.model.host import Gpu
 from gpustack.model.offer import Wheel
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
-from gpustack.versions import version_key
+from gpustack.versions import is_within, version_key
 
 _SUFFIX = re.compile(r"(.+)-cu(1[123])(?:-libs|-bindings)?")
+_BOUND = re.compile(r"tensorrt-cu\d+(?:-bindings)?")
+"""Wheels with code for one Python, or that require it."""
+
 _OF_COMPONENT = {"nvidia-cudnn": "cudnn", "nvidia-nccl": "nccl", "tensorrt": "tensorrt"}
 SHARED = ("nvidia-cudnn", "nvidia-nccl", "nvidia-nvshmem", "nvidia-cusparselt")
 """Wheels that have their files in the same folder for every CUDA: two of them overwrite each other."""
@@ -68,7 +71,13 @@ def library_builds(matrix: Matrix, name: str) -> tuple[Build, ...]:
         known = found.setdefault(place, build)
         if version_key(build.cuda or "0") > version_key(known.cuda or "0"):
             found[place] = replace(known, cuda=build.cuda)
-    return tuple(found.values())
+    if not _BOUND.fullmatch(name):
+        return tuple(found.values())
+    rows = matrix.rows(INDEXES, "library_pythons", LibraryPython)
+    return tuple(
+        replace(build, python=next((row.python for row in rows if is_within(build.version, row.versions)), ""))
+        for build in found.values()
+    )
 
 
 def _build(place: tuple[str, str, str], src: tuple[str, ...], *, glibc: str = "", cuda: str = "") -> Build:
