@@ -36,7 +36,7 @@ class _Searched:
         """The rows that hold all words."""
         first, *others = sorted(words, key=len, reverse=True)
         found, at = [], self._text.find(first, self._starts[0])
-        while at >= 0:
+        while 0 <= at < self._starts[-1]:
             row = bisect_right(self._starts, at) - 1
             start, end = self._starts[row], self._starts[row + 1]
             if at + len(first) <= end and all(self._text.find(word, start, end) >= 0 for word in others):
