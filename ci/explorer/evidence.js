@@ -120,7 +120,7 @@ function outside(question, component, text) {
       return unknown(`${component}==${text}: ${row.text}`,
         { rule: row.id, needs: "os", option: "--os", sources: pages(facts, row.src) });
     }
-    return unshown(question, component, text);
+    return unshown(question, component, text) ?? withoutCompiler(question, component, text);
   }
   const subject = `${component}==${text}`;
   if (!here.length) {
@@ -134,6 +134,23 @@ function outside(question, component, text) {
   const why = `no build of ${host.title(component)} ${text} is known for ${platforms[place]} on ${arch}; known for ${known}`;
   return unknown(`${subject}: ${why}`, { rule: here[0].id, needs: "arch", option: "--arch",
     sources: pages(facts, here.flatMap((row) => row.src)) });
+}
+
+// solve/packaged.py
+function withoutCompiler(question, component, text) {
+  const { facts, host } = question, least = host.system.oldest_gcc;
+  if (!least || !host.isAssumed("gcc") || !(component in question.asked)) return null;
+  if (component === "cuda" && (host.system.own ?? []).includes(text)) return null;
+  for (const rule of question.book.applying(component, text).get("gcc") ?? []) {
+    if (!rule.compiling || !host.holds(rule, component)) continue;
+    let older = Number.parseInt(least, 10) - 1;
+    while (older > 3 && !accepts(rule, text, String(older))) older -= 1;
+    if (older <= 3 || [...host.values("gcc"), least].some((value) => accepts(rule, text, value))) continue;
+    return unknown(`${component}==${text}: nvcc of this CUDA accepts GCC up to ${older}, and the oldest that ` +
+      `${host.system.gcc_of} packages is GCC ${least}: take one from an older release, or build it, and name it ` +
+      `(--gcc ${older})`, { rule: rule.id, needs: "gcc", option: "--gcc", sources: pages(facts, rule.src) });
+  }
+  return null;
 }
 
 function unshown(question, component, text) {

@@ -175,6 +175,8 @@ class Export:
             "default": next((view.default(name)[1] for name in known if view.default(name)[1]), ""),
             "stated": [name for name in ("glibc", "python") if getattr(host, name)],
             "least": view.least("glibc"),
+            "oldest_gcc": view.oldest_gcc,
+            "gcc_of": view.default("gcc")[1],
             "methods": {name: question.offers.method(name) for name in CHOSEN},
             "own": [one.version for one in self.matrix.releases("cuda") if question.offers.is_own("cuda", one.version)],
             "foreign": f"NVIDIA's programs do not run on {own_row.name}: {own_row.no_repo}."

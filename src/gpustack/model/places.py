@@ -17,6 +17,7 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     folder; if empty, ``no_repo`` says why and what to do instead. ``base`` is the system whose
     repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are its defaults;
     ``glibc_least`` is the oldest of the service packs or point releases that a row without them stands for.
+    ``gcc_least`` is the major version of the oldest GCC that it packages.
     ``binaries`` none: NVIDIA's programs cannot run there at all (another libc, another kernel, 32 bits).
     ``python`` is the version of its python3. ``rolling``: its libraries change within the release; the values are
     the latest known. ``lts`` is the date on which paid or extended support ends. ``immutable``: nothing can
@@ -38,6 +39,7 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gcc: str = ""
     glibc: str = ""
     glibc_least: str = ""
+    gcc_least: str = ""
     python: str = ""
     rolling: bool | str = False
     initramfs: str = ""

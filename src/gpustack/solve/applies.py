@@ -7,6 +7,7 @@ from msgspec import Struct
 from gpustack.model.host import Host
 from gpustack.model.resolution import Unknown
 from gpustack.solve.hostview import OPTIONS
+from gpustack.solve.packaged import without_compiler
 from gpustack.solve.question import Question
 from gpustack.solve.words import in_words, title
 from gpustack.versions import is_within
@@ -91,6 +92,7 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
             _unlisted(question, component, version_text)
             or _unlisted_gpu(question, component, version_text)
             or _unshown(question, component, version_text)
+            or without_compiler(question, component, version_text)
         )
     subject = f"{component}=={version_text}" if version_text else component
     if not here:

@@ -122,6 +122,16 @@ class HostView:
             return ""
         return next((system.glibc_least for system in self._systems if system.glibc_least), "")
 
+    @property
+    def oldest_gcc(self) -> str:
+        """The oldest GCC that the system packages, "" if that is unknown."""
+        return next((system.gcc_least for system in self._systems if system.gcc_least), "")
+
+    @property
+    def has_named_compiler(self) -> bool:
+        """Whether somebody named the compiler."""
+        return bool(self._named & COMPILERS)
+
     def is_assumed(self, property_name: str) -> bool:
         """Whether a value is only the system's default for something that differs between hosts or over time."""
         is_fixed = property_name in SYSTEM_FIXED and not any(system.rolling for system in self._systems)

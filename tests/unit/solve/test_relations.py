@@ -161,6 +161,14 @@ def test_a_named_python_without_bindings_is_refused(version: str, python: str) -
     assert f"Python {python}" in verdict.conflicts[0].reason
 
 
+def test_a_toolkit_older_than_every_packaged_compiler_is_unknown_until_one_is_named() -> None:
+    (one,) = ask("cuda==10.2.89", gpu="Tesla T4").unknown
+    assert (one.needs, one.option) == ("gcc", "--gcc")
+    assert "oldest that Ubuntu 22.04 LTS packages is GCC 9" in one.reason
+    assert ask("cuda==10.2.89", gpu="Tesla T4", gcc="8").verdict == "compatible"
+    assert ask("cuda==11.8.0").verdict == "compatible"
+
+
 def test_a_c_library_older_than_any_that_was_shown_is_unknown() -> None:
     verdict = ask("cudnn==7.6.5.32", gpu="Tesla V100-PCIE-16GB", glibc="2.12")
     assert verdict.verdict == "unknown"
