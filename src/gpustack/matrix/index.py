@@ -253,11 +253,22 @@ def load_matrix(*overlays: Path | None, has_site: bool = True) -> Matrix:
     Without ``has_site`` what the repositories offer is omitted. Raises MatrixError (exit 2) naming file, row and field
     if an overlay is invalid.
     """
-    facts = Matrix(newest_store()[0])
+    facts = _latest()
     for folder in (*(site_overlays() if has_site else ()), *overlays):
         if folder is not None:
             facts = with_overlay(facts, folder)
     return facts
+
+
+_KEPT: list[Matrix] = []
+"""The facts of the last run in this process: a further run does not decode them again."""
+
+
+def _latest() -> Matrix:
+    store = newest_store()[0]
+    if not _KEPT or not _KEPT[0].store.is_same(store):
+        _KEPT[:] = [Matrix(store)]
+    return _KEPT[0]
 
 
 def with_overlay(facts: Matrix, folder: Path) -> Matrix:

@@ -50,6 +50,11 @@ class Store:
         self._layers = layers
         self._heads: dict[str, SubjectHead] = {}
 
+    def is_same(self, other: Store) -> bool:
+        """Whether both read the same compiled facts of one folder, with nothing in front of it."""
+        is_plain = not (self._memory or self._layers or other._memory or other._layers)
+        return is_plain and self._folder is not None and self._folder == other._folder and self.index == other.index
+
     def part(self, table: str, component: str) -> bytes | None:
         """The encoded rows of all subjects' ``table`` that are about ``component``; None without any."""
         return self.blob(part_name(table, component))
