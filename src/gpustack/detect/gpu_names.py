@@ -33,9 +33,13 @@ class _Named(NamedTuple):
     gpu: Gpu
 
 
+_GLUED = later(r"\b(rtx|gtx|gts|gt|geforce|quadro|tesla)(?=[a-z]?\d)|(?<=\d)(ti|super)(?=super\b|\b)")
+"""Words that people write without a space: RTX4090, 3090Ti."""
+
+
 def words_of(name: str) -> tuple[str, ...]:
-    """A name as comparable words: lower case, split at everything except letters and digits."""
-    return tuple(re.findall(r"[a-z0-9]+", name.lower()))
+    """A name as comparable words: lower case, split at everything except letters and digits, RTX4090 at its number."""
+    return tuple(re.findall(r"[a-z0-9]+", _GLUED.sub(r" \1\2 ", name.lower())))
 
 
 def _brandless(words: tuple[str, ...]) -> tuple[str, ...]:
