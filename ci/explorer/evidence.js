@@ -48,7 +48,16 @@ function firstRelease(first, driver) {
 // solve/listed.py: what the lists leave in doubt, and what they only remark.
 function listed(question, candidate) {
   const host = question.host, found = { doubts: [], remarks: [] };
-  if (candidate.component !== "driver" || host.systemOf("driver") !== "linux" || candidate.row.unread) return found;
+  if (candidate.component !== "driver" || candidate.row.unread) return found;
+  if (host.systemOf("driver") !== "linux") {
+    for (const gpu of host.gpus.filter((one) => one.launch)) {
+      const [first, begin, src] = gpu.launch, day = question.facts.lists.windows[candidate.version] ?? "";
+      if (!day || day >= begin) continue;
+      found.doubts.push(unknown(`driver==${candidate.version}: it is older than driver ${first}, the first one for Linux that ` +
+        `lists ${host.called(gpu)}, and no list of a driver for Windows was read`, { sources: pages(question.facts, src) }));
+    }
+    return found;
+  }
   for (const gpu of host.gpus) {
     const driver = candidate.version, name = host.called(gpu);
     const [kind, first, src] = lookUp(question.facts, gpu, driver);
@@ -107,6 +116,18 @@ function badReason(question, row, text) {
 }
 
 // solve/applies.py
+function unlistedGpu(question, component, text) {
+  const { facts, host } = question;
+  const names = (row, gpu) => row.gpus?.includes(host.nameOf(gpu)) ||
+    Boolean(gpu.cc && row.compute_capability && isWithin(gpu.cc, row.compute_capability));
+  for (const row of facts.applies.unlisted_gpus) {
+    const gpu = row.components.includes(component) && isWithin(text, row.versions) && host.gpus.find((one) => names(row, one));
+    if (gpu) return unknown(`${component}==${text}: ${host.called(gpu)}: ${row.text}`,
+      { rule: row.id, needs: "gpu", option: "--gpu", sources: pages(facts, row.src) });
+  }
+  return null;
+}
+
 function outside(question, component, text) {
   const { facts, host } = question, { rows, elsewhere, unlisted, platforms } = facts.applies;
   const mine = rows.filter((row) => row.component === component);
@@ -120,7 +141,8 @@ function outside(question, component, text) {
       return unknown(`${component}==${text}: ${row.text}`,
         { rule: row.id, needs: "os", option: "--os", sources: pages(facts, row.src) });
     }
-    return unshown(question, component, text) ?? withoutCompiler(question, component, text);
+    return unlistedGpu(question, component, text) ?? unshown(question, component, text) ??
+      withoutCompiler(question, component, text);
   }
   const subject = `${component}==${text}`;
   if (!here.length) {

@@ -203,6 +203,7 @@ class Export:
         return found
 
     def _gpu(self, gpu: Gpu, name: str, *, is_whole: bool) -> dict[str, Any]:
+        first, begin, src = list_book(self.matrix).before_launch(gpu)
         found = {
             "name": name,
             "called": gpu.called if gpu.called != name else "",
@@ -217,12 +218,13 @@ class Export:
             "subsystem": gpu.subsystem_id or "",
             "decisive": gpu.open_module == "required" or is_whole,
             "arch": processor_of(gpu, self.matrix)[0],
+            "launch": [first, begin, self._src(src)] if first else [],
         }
         return {key: value for key, value in found.items() if value or (value == 0 and key == "nvenc")}
 
     def _lists(self) -> dict[str, Any]:
         """NVIDIA's lists of GPUs by driver release."""
-        book = list_book(self.matrix)
+        book, releases = list_book(self.matrix), self.matrix.releases("driver")
 
         def stated(row: GpuProduct) -> list[Any]:
             return [row.driver_listed, self._src(row.src)]
@@ -239,6 +241,7 @@ class Export:
             "stated": {device: stated(row) for device, row in book.stated.items()},
             "boards": {f"{device} {board}": stated(row) for (device, board), row in book.boards.items()},
             "dates": {row.version: row.date for row in self.matrix.releases("driver")},
+            "windows": {row.version: book.windows_day(row.version) for row in releases if "windows" in row.os},
         }
 
     def _applies(self) -> dict[str, Any]:
@@ -248,6 +251,7 @@ class Export:
 
         unlisted = self.matrix.rows(applies.SUBJECT, "unlisted", applies.Unlisted)
         unshown = self.matrix.rows(applies.SUBJECT, "unshown", applies.Unshown)
+        gpus = self.matrix.rows(applies.SUBJECT, "unlisted_gpus", applies.UnlistedGpus)
         rows = mine("applies", applies.Applies)
         for row in rows:
             row["words"] = in_words(row["versions"]) if row.get("versions") else "any"
@@ -256,6 +260,7 @@ class Export:
             "elsewhere": mine("elsewhere", applies.Elsewhere),
             "unlisted": [self._row(row) for row in unlisted if set(row.components) & set(CHOSEN)],
             "unshown": [self._row(row) for row in unshown if set(row.components) & set(CHOSEN)],
+            "unlisted_gpus": [self._row(row) for row in gpus if set(row.components) & set(CHOSEN)],
             "platforms": applies.PLATFORMS,
         }
 

@@ -309,6 +309,10 @@ def _split(question: HostQuestion, host: Host) -> Host:
     if not host.gpus:
         msg = "--mig needs a GPU to split"
         raise UsageError(msg, code="missing-argument", where="--mig", hint='for example --gpu "H200"')
+    if shared := next((gpu for gpu in host.gpus if gpu.is_vgpu), None):
+        msg = f"{shared.called} is a vGPU, and the virtual machine cannot split it"
+        fix = "leave --mig out; the type of a vGPU that MIG backs has two numbers (A100-1-5C)"
+        raise UsageError(msg, code="impossible-host", where="--mig", hint=fix)
     from msgspec.structs import replace
 
     return replace(host, gpus=tuple(gpu if gpu.part else replace(gpu, part="MIG") for gpu in host.gpus))

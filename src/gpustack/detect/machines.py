@@ -69,7 +69,9 @@ def resolve(text: str, matrix: Matrix, products: Products) -> Named:
     machine = _machine(text.strip(), matrix)
     if machine is not None:
         gpu = merged([gpu_of(row) for one in machine.devices if (row := products.find(one[2:], None))], machine.name)
-        return Named((_part(gpu, "vGPU") if machine.share == "vgpu" else gpu,) * machine.count, machine)
+        return Named(
+            (_part(gpu, f"vGPU of {machine.name}") if machine.share == "vgpu" else gpu,) * machine.count, machine
+        )
     part_of = _mig(text.strip(), products) or _vgpu(text.strip(), matrix, products)
     return Named((part_of or resolve_gpu(text, products),))
 

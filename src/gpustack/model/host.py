@@ -56,7 +56,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     ``kind`` is the product class of the matrix (datacenter, professional, consumer, soc); ``open_module`` says whether
     open kernel modules can, must or cannot drive it; ``bound`` is the kernel module bound to it now. ``part`` names
     the visible part of it: "MIG 1g.5gb", "MIG" for one that is split, or to be, "vGPU T4-16Q",
-    "vGPU" if the type is unknown; omitted from the document for a whole GPU.
+    "vGPU of g6f.large" if the type is unknown; omitted from the document for a whole GPU.
     """
 
     name: str | None = None

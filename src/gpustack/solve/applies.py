@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gpustack.model.host import Host
+from gpustack.model.host import Gpu, Host
 from gpustack.model.resolution import Unknown
 from gpustack.solve.hostview import OPTIONS
 from gpustack.solve.packaged import without_compiler
@@ -50,12 +50,28 @@ class Unlisted(Struct, frozen=True, kw_only=True):
 
 
 class UnlistedGpus(Struct, frozen=True, kw_only=True):
-    """GPUs that the vendor's pages do not name for these versions."""
+    """GPUs, by compute capability or by name, that the vendor's pages do not name for these versions."""
 
     id: str
     components: tuple[str, ...]
-    compute_capability: str
     versions: str
+    text: str
+    compute_capability: str = ""
+    gpus: tuple[str, ...] = ()
+    src: tuple[str, ...] = ()
+
+    def names(self, gpu: Gpu) -> bool:
+        """Whether the row is about this GPU."""
+        capability = gpu.compute_capability
+        return gpu.name in self.gpus or bool(
+            capability and self.compute_capability and is_within(capability, self.compute_capability)
+        )
+
+
+class Unsigned(Struct, frozen=True, kw_only=True):
+    """A component whose kernel module its maker does not support with Secure Boot."""
+
+    component: str
     text: str
     src: tuple[str, ...] = ()
 
@@ -93,6 +109,7 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
             or _unlisted_gpu(question, component, version_text)
             or _unshown(question, component, version_text)
             or without_compiler(question, component, version_text)
+            or _unsigned(question, component, version_text)
         )
     subject = f"{component}=={version_text}" if version_text else component
     if not here:
@@ -141,14 +158,11 @@ def _unlisted_gpu(question: Question, component: str, version_text: str) -> Unkn
     """That the vendor does not name a GPU of the host for a version; None if no row says so."""
     if not version_text:
         return None
-    for gpu in question.host.gpus:
-        for row in question.matrix.rows(SUBJECT, "unlisted_gpus", UnlistedGpus):
-            if (
-                component in row.components
-                and is_within(version_text, row.versions)
-                and gpu.compute_capability
-                and is_within(gpu.compute_capability, row.compute_capability)
-            ):
+    for row in question.matrix.rows(SUBJECT, "unlisted_gpus", UnlistedGpus):
+        if component not in row.components or not is_within(version_text, row.versions):
+            continue
+        for gpu in question.host.gpus:
+            if row.names(gpu):
                 return Unknown(
                     reason=f"{component}=={version_text}: {gpu.called}: {row.text}",
                     rule=row.id,
@@ -187,6 +201,24 @@ def _unshown(question: Question, component: str, version_text: str) -> Unknown |
                     sources=question.matrix.addresses(row.src),
                 )
     return None
+
+
+def _unsigned(question: Question, component: str, version_text: str) -> Unknown | None:
+    """That a component is not supported on a host with Secure Boot; None without it."""
+    rows = question.matrix.rows(SUBJECT, "unsigned", Unsigned) if question.host.secure_boot else ()
+    return next(
+        (
+            Unknown(
+                reason=f"{component}=={version_text}: {row.text}",
+                needs="secure-boot",
+                option="--secure-boot",
+                sources=question.matrix.addresses(row.src),
+            )
+            for row in rows
+            if row.component == component
+        ),
+        None,
+    )
 
 
 def _elsewhere(question: Question, component: str, place: str) -> Elsewhere | None:

@@ -42,10 +42,11 @@ HEADERS = "nv-codec-headers"
 
 
 class _Need(Struct, frozen=True, kw_only=True):
-    """The headers (and with them the NVENC API) that introduced an ability."""
+    """The headers (and with them the NVENC API) that introduced an ability, and the releases of FFmpeg with it."""
 
     ability: str
     headers: str
+    ffmpeg: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
 
@@ -168,13 +169,13 @@ def _why_not(question: Question, gpus: tuple[Gpu, ...], engine: str, ability: st
 
 
 def _needs(question: Question, word: str) -> Findings:
-    """The headers that introduced the ability, and the driver that they require: conflicts, or a remark."""
+    """The headers that introduced the ability, their driver, and the FFmpeg that offers it: conflicts, or a remark."""
     need = next((row for row in question.matrix.rows("nvenc", "codec_needs", _Need) if row.ability == word), None)
     if need is None:
         return Findings()
     sources = question.matrix.addresses(need.src)
     drivers, headers = _driver_range(question, need.headers), f">={need.headers}"
-    wanted = {"driver": drivers, HEADERS: (headers,)}
+    wanted = {"driver": drivers, HEADERS: (headers,), "ffmpeg": need.ffmpeg or (">=0",)}
     conflicts, remarks = [], []
     for component, ranges in wanted.items():
         versions = versions_of(question, component)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -10,12 +11,22 @@ from msgspec import Struct
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Gpu
 from gpustack.model.places import GpuProduct
+from gpustack.patterns import later
 from gpustack.versions import version
 
-EvidenceKind = Literal["runs-here", "open-list", "own-list", "changelog", "unlisted", "open-list-only", "no-list"]
+EvidenceKind = Literal[
+    "runs-here", "open-list", "own-list", "changelog", "unlisted", "open-list-only", "no-list", "older"
+]
 """The evidence on a GPU and a driver release."""
 
 SUBJECT = "gpu-lists"
+LISTS_BEGIN = "2022-08-01"
+"""GPUs in the lists of this day are older than the lists that were read."""
+
+LEAD_OF_WINDOWS = timedelta(days=60)
+"""So much earlier than the first release for Linux one for Windows may support a GPU: RTX 5090 had six weeks."""
+
+_MOBILE = later(r"(?i)laptop|mobile|max-?q")
 
 
 class DeviceLists(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,6 +98,38 @@ class ListBook:
             if row.subsystem and row.open_listed and version(row.open_listed) < version(row.driver_listed or "0")
         }
 
+    def before_launch(self, gpu: Gpu) -> tuple[str, str, tuple[str, ...]]:
+        """The first release for Linux that lists a GPU, a day before which none for Windows did, and the sources.
+
+        ("", "", ()) if the GPU is older than the lists that were read, or mobile: those come with drivers of makers.
+        """
+        device = (gpu.pci_id or "").rpartition(":")[2].lower()
+        row, product = self.devices.get(device, DeviceLists(device=device)), self.stated.get(device)
+        firsts = [*row.open, *row.own, *([product.driver_listed or ""] if product is not None else [])]
+        days = sorted((day, text) for text in firsts if (day := self._dates.get(text, "")))
+        if not days or days[0][0] < LISTS_BEGIN or _MOBILE.search(gpu.name or ""):
+            return "", "", ()
+        day, first = days[0]
+        src = row.src or (product.src if product is not None else ())
+        return first, (date.fromisoformat(day) - LEAD_OF_WINDOWS).isoformat(), src
+
+    def windows_day(self, driver: str) -> str:
+        """A day on which a release for Windows was there: that of the first dated one of its branch, from it on."""
+        branch = driver.partition(".")[0]
+        return min(
+            (
+                row.date
+                for row in self._matrix.releases("driver")
+                if row.date and "windows" in row.os and row.version.partition(".")[0] == branch
+                if version(row.version) >= version(driver)
+            ),
+            default="",
+        )
+
+    @cached_property
+    def _dates(self) -> dict[str, str]:
+        return {row.version: row.date for row in self._matrix.releases("driver")}
+
     def _names(self, kind: str, firsts: tuple[str, ...], driver: str) -> bool:
         """Whether a list names the device for this release: that of its branch, or of an earlier one."""
         if not firsts:
@@ -104,7 +147,7 @@ class ListBook:
 
     def _is_after(self, firsts: tuple[str, ...], branch: int, last: str) -> bool:
         """Whether a release of an earlier branch, not older than ``last``, is one of these."""
-        dates = {row.version: row.date for row in self._matrix.releases("driver")}
+        dates = self._dates
         day = dates.get(last, "")
         return bool(day) and any(dates.get(text, "") >= day for text in firsts if int(text.partition(".")[0]) < branch)
 

@@ -42,6 +42,11 @@ class Evidence(Struct, frozen=True, kw_only=True):
     @property
     def doubt(self) -> str:
         """Why nothing is known about this pair, "" if something is."""
+        if self.kind == "older":
+            return (
+                f"driver=={self.driver}: it is older than driver {self.first[0]}, the first one for Linux that lists"
+                f" {self.gpu.called}, and no list of a driver for Windows was read"
+            )
         if self.kind != "unlisted":
             return ""
         return (
@@ -96,11 +101,22 @@ def remarks(question: Question, candidate: Candidate) -> tuple[str, ...]:
 
 
 def _of_host(question: Question, candidate: Candidate) -> list[Evidence]:
-    if candidate.component != "driver" or question.view.system("driver") != "linux":
+    if candidate.component != "driver" or question.host.environment == "jetson" or not candidate.is_known:
         return []
-    if question.host.environment == "jetson" or not candidate.is_known:
-        return []
+    if question.view.system("driver") != "linux":
+        found = [_on_windows(question, gpu, candidate.version) for gpu in question.host.gpus]
+        return [one for one in found if one is not None]
     return [evidence(question, gpu, candidate) for gpu in question.host.gpus]
+
+
+def _on_windows(question: Question, gpu: Gpu, driver: str) -> Evidence | None:
+    """That a release for Windows is older than the GPU; None if it is not, or nobody can tell."""
+    book = list_book(question.matrix)
+    first, begin, src = book.before_launch(gpu)
+    day = book.windows_day(driver) if begin else ""
+    if not day or day >= begin:
+        return None
+    return Evidence(kind="older", gpu=gpu, driver=driver, first=(first,), sources=src)
 
 
 def _is_decisive(question: Question, gpu: Gpu) -> bool:

@@ -11,7 +11,7 @@ from gpustack.solve.applies import outside
 from gpustack.solve.hostview import COMPILERS, OPTIONS
 from gpustack.solve.question import Candidate, Question, is_meant
 from gpustack.solve.rulebook import BoundRule
-from gpustack.solve.words import title
+from gpustack.solve.words import ranges_in_words, title
 from gpustack.versions import is_within, version, version_range
 
 UNKNOWN_KERNELS = "it is unknown on which kernels its modules build"
@@ -224,8 +224,9 @@ def doubt(question: Question, candidate: Candidate) -> Unknown | None:
             return Unknown(reason=f"driver=={candidate.version}: {why}", needs="gpu", option="--gpu")
         asked = question.asked.get("driver")
         wanted = asked.versions if asked and asked.versions.startswith("==") else f"=={candidate.version}"
-        known = _is_guest_driver(question, wanted)
-        return None if known else Unknown(reason=f"driver{wanted}: {VGPU_DRIVER}")
+        if not _is_guest_driver(question, wanted):
+            return Unknown(reason=f"driver{wanted}: {VGPU_DRIVER}")
+        return _not_for_board(question, candidate.version)
     if why := _class_of_gpu(question, candidate.component):
         return Unknown(reason=f"{candidate.component}=={candidate.version}: {why}", needs="gpu", option="--gpu")
     if not candidate.is_known:
@@ -259,6 +260,8 @@ def _class_of_gpu(question: Question, component: str) -> str:
         return "DCGM supports GPUs that are passed through whole, and the facts do not cover vGPUs"
     if component in {"gdrcopy", "gds"} and any(gpu.kind == "consumer" for gpu in gpus):
         return "NVIDIA supports data-centre and professional GPUs, and the facts do not cover GeForce"
+    if component in {"cuda-compat", "gdrcopy", "gds"} and any(gpu.kind == "soc" for gpu in gpus):
+        return "NVIDIA supports data-centre GPUs, and the facts do not cover GPUs that are one chip with the processor"
     return ""
 
 
@@ -273,6 +276,40 @@ def _is_guest_driver(question: Question, wanted: str) -> bool:
         row.os == system and is_within(row.version, wanted)
         for row in question.matrix.rows("gpu-names", "vgpu_guests", _VgpuGuest)
     )
+
+
+class _VgpuChip(Struct, frozen=True, kw_only=True):
+    """The guest drivers that are for boards of a compute capability."""
+
+    compute_capability: str
+    drivers: str
+    text: str
+    src: tuple[str, ...] = ()
+
+
+class _VgpuShape(Struct, frozen=True, kw_only=True):
+    """A cloud shape with a vGPU, and the guest drivers that its host serves ("" unknown)."""
+
+    name: str
+    guest: str = ""
+    src: tuple[str, ...] = ()
+
+
+def _not_for_board(question: Question, driver: str) -> Unknown | None:
+    """That a guest driver belongs to vGPU software that the board or the cloud's host does not serve, if a row does."""
+    parts = {str(gpu.part) for gpu in question.host.gpus if gpu.is_vgpu}
+    for shape in question.matrix.rows("gpu-names", "instances", _VgpuShape):
+        if shape.guest and f"vGPU of {shape.name}" in parts and not is_within(driver, shape.guest):
+            served = ranges_in_words((shape.guest,))
+            reason = f"driver=={driver}: as far as is known, the hosts of {shape.name} serve guest drivers {served}"
+            return Unknown(reason=reason, needs="gpu", option="--gpu", sources=question.matrix.addresses(shape.src))
+    for row in question.matrix.rows("gpu-names", "vgpu_chips", _VgpuChip):
+        for gpu in question.host.gpus:
+            is_of_it = bool(gpu.compute_capability) and is_within(gpu.compute_capability or "", row.compute_capability)
+            if gpu.is_vgpu and is_of_it and not is_within(driver, row.drivers):
+                reason = f"driver=={driver} on {gpu.called}: as far as is known of NVIDIA's vGPU software, {row.text}"
+                return Unknown(reason=reason, needs="gpu", option="--gpu", sources=question.matrix.addresses(row.src))
+    return None
 
 
 class _VgpuGuest(Struct, frozen=True, kw_only=True):
