@@ -1,7 +1,5 @@
 """The facts that decisions are based on: releases, rules, offers. Each row names its source."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Frameworks for Python (PyTorch, JAX, vLLM ...): the builds that indexes offer, and what is inside their wheels."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

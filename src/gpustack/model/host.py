@@ -1,7 +1,5 @@
 """A host: the snapshot of one machine that every later stage uses. Unknown is None, never an error."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field

@@ -1,7 +1,5 @@
 """Operating systems, repositories and GPUs as the matrices know them."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

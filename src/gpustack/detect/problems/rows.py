@@ -1,7 +1,5 @@
 """Rows of the facts that describe a host by its evidence, and whether a host is like that."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import Struct
