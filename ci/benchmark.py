@@ -120,6 +120,8 @@ def commands_of(python: str, host: Path, folder: Path) -> dict[str, list[str]]:
         "gpustack render --format shell": [*gpustack, "render", str(plan), "--format", "shell"],
         "gpustack install --dry-run": [*gpustack, "install", "cuda", "--dry-run"],
         "gpustack detect": [*gpustack, "detect", "--format", "json"],
+        "gpustack check, a framework": [*gpustack, "check", "torch==2.9.1", "driver==550.54.15", *asked[-4:]],
+        "gpustack plan, a framework": [*gpustack, "plan", "vllm", *asked[-4:]],
         "gpustack verify --level quick": [*gpustack, "verify", "--level", "quick"],
         "gpustack matrix list": [*gpustack, "matrix", "list"],
         "gpustack schema plan": [*gpustack, "schema", "plan"],
