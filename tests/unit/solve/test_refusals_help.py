@@ -44,6 +44,7 @@ SAYS_SO = re.compile(
     r"the nearest known (is|are) .*|leave it out of the requirements|use the publisher's image .*"
     r"|use a system that NVIDIA builds for, .*|.* is known for .*, not for .*"
     r"|JetPack \S+ has CUDA .* of its own: .*|.*: name its JetPack, --os jetpack6.2, or .*"
+    r"|install them from https://\S+; `gpustack verify .*` checks what is installed"
     r"|no method offers it for this system and request; .*|no other version, method or part of the request .*"
 )
 """Hints that offer nothing to try."""
