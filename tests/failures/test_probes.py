@@ -52,6 +52,8 @@ CONTEXTS: dict[str, tuple[Host, Finished]] = {
         TWO,
         lines(LOAD, INIT, COUNT, BEGIN[0], {**END[0], "at": "context", "code": 2, "name": "CUDA_ERROR_OUT_OF_MEMORY"}),
     ),
+    "a damaged library": (TWO, lines(code=-7)),
+    "a damaged library in a container": (msgspec.structs.replace(TWO, environment="container"), lines(code=-7)),
     "other bytes": (TWO, lines(LOAD, INIT, COUNT, BEGIN[0], {**END[0], "at": "compare"})),
 }
 

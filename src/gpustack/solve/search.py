@@ -183,7 +183,7 @@ class Search:
         return self.question.book.pulled(candidate.component, candidate.version, self.question.view)
 
     def _tries(self, name: str, chosen: Chosen, *, is_needed: bool) -> Iterator[Candidate | None]:
-        """The values to try, those that breach advice last. Omission, if possible, comes first.
+        """The values to try, those with the most drawbacks last. Omission, if possible, comes first.
 
         The driver comes before what may require it, so for the driver omission comes last.
         """
@@ -194,16 +194,18 @@ class Search:
         for candidate in self._hosted(name):
             if not self._fits(candidate, chosen):
                 continue
-            is_later = (
-                self.doubts.of(candidate) or self.advice(candidate, chosen) or self.known_bad.is_avoided(candidate)
-            )
-            if candidate.is_installed or not is_later:
+            if candidate.is_installed or not any(self._drawbacks(candidate, chosen)):
                 yield candidate
             else:
                 later.append(candidate)
-        yield from later
+        yield from sorted(later, key=lambda one: sum(self._drawbacks(one, chosen)))
         if may_be_absent and name in KERNEL_SIDE:
             yield None
+
+    def _drawbacks(self, candidate: Candidate, chosen: Chosen) -> Iterator[bool]:
+        yield bool(self.doubts.of(candidate))
+        yield bool(self.advice(candidate, chosen))
+        yield self.known_bad.is_avoided(candidate)
 
     def _may_be_absent(self, name: str, chosen: Chosen) -> bool:
         return not any(other is not None and name in self._pulled(other) for other in chosen.values())

@@ -67,7 +67,7 @@ def plans_in(folder: Path) -> list[Path]:
 
 def test_every_folder_of_golden_files_belongs_to_a_system() -> None:
     folders = {path.name for path in GOLDEN.iterdir() if path.is_dir() and plans_in(path)}
-    assert folders - {"verify"} == cases().keys(), "verify holds the texts of checks"
+    assert folders - {"verify", "detect"} == cases().keys(), "verify and detect hold the texts of checks and findings"
 
 
 def test_the_names_of_cases_are_unique() -> None:

@@ -370,6 +370,13 @@ def test_skip(answer: Any, identity: str, changes: dict[str, Any], reason: str) 
             "reboot: `sudo reboot`",
         ),
         (
+            finished(-7),
+            "bare-metal",
+            "fail",
+            "nvidia-smi crashed (signal 7, SIGBUS): the driver's libraries are damaged",
+            "`df -h` shows whether a disk is full; reinstall the driver, in a container on its host",
+        ),
+        (
             finished(0, "No devices found\n"),
             "bare-metal",
             "fail",

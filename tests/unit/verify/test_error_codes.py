@@ -56,7 +56,9 @@ CUDA = [
         100,
         "error 100 (CUDA_ERROR_NO_DEVICE): the driver is installed but lists no GPU for CUDA: none started, or all are hidden",
         "check CUDA_VISIBLE_DEVICES, then `sudo dmesg` for RmInitAdapter messages",
-        "start the container with `--gpus all`, and check CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES",
+        "start the container with `--gpus all`, and check CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES; one that had its"
+        " GPUs before lost them when systemd set its device rules again (`systemctl daemon-reload`, an upgrade): restart it,"
+        " and use CDI, or the cgroupfs driver in daemon.json",
     ),
     (
         101,

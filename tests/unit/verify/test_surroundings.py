@@ -213,16 +213,20 @@ def test_device_files_that_this_user_cannot_open_are_named() -> None:
             if is_root:
                 os.seteuid(0)
     assert found.says == f"this user cannot open {nodes[0]} (----------)"
-    assert "sudo" in found.fix
+    assert found.fix == "run it with `sudo`, or as a user of the group that `ls -l /dev/nvidia*` shows"
 
 
 def test_limits_of_a_process_that_cuda_does_not_work_with(ask: Ask) -> None:
     import resource
 
     assert not list(surroundings.process_limits(-1, 1024))
-    said = [one.says for one in surroundings.process_limits(6000000 << 10, 24)]
-    assert said[0].startswith("`ulimit -v` allows only 5859 MiB of addresses")
-    assert said[1] == "`ulimit -n` allows only 24 open files"
+    assert [(one.says, one.fix) for one in surroundings.process_limits(6000000 << 10, 24)] == [
+        (
+            "`ulimit -v` allows only 5859 MiB of addresses; CUDA reserves more than that",
+            "`ulimit -v unlimited`, then verify again",
+        ),
+        ("`ulimit -n` allows only 24 open files", "`ulimit -n 1024`, then verify again"),
+    ]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
     try:
