@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from update.form import DATE, text_of
-from update.record import Body, Found, Given, Row, refuse
-from update.sources.tags import REPOSITORIES, Repository
+from update.record import Body, Given, Row, refuse
+from update.sources.tags import REPOSITORIES, Repository, of_repositories
 
 HAND_OUT = "git for-each-ref with the names, days and commits of a copy's tags"
 _KNOWN = {
@@ -26,14 +26,7 @@ _LINE = re.compile(r"refs/tags/(\S+) (\S+) ([0-9a-f]{40})")
 
 def rows(bodies: Sequence[Body]) -> Given:
     """The releases that the tags name, with their days."""
-    found: list[Found] = []
-    for body in bodies:
-        known = _ADDRESS.fullmatch(body.address)
-        if known is None or known[1] not in _KNOWN:
-            raise refuse(body.address, "is not the list of tags of a known repository")
-        about = _KNOWN[known[1]]
-        found += [Found(about.component, "releases", row) for row in _releases(body, about)]
-    return Given(tuple(found))
+    return of_repositories(bodies, _ADDRESS, _KNOWN, _releases)
 
 
 def _releases(body: Body, about: Repository) -> Iterator[Row]:

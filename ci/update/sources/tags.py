@@ -6,7 +6,7 @@ A tag is a release and its commit, and nothing about what the release requires.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from update.form import text_of
@@ -41,13 +41,23 @@ _LENGTH = re.compile(r"[0-9a-f]{4}")
 
 def rows(bodies: Sequence[Body]) -> Given:
     """The releases that the tags name."""
+    return of_repositories(bodies, _ADDRESS, REPOSITORIES, _releases)
+
+
+def of_repositories(
+    bodies: Sequence[Body],
+    address: re.Pattern[str],
+    known: Mapping[str, Repository],
+    releases: Callable[[Body, Repository], Iterable[Row]],
+) -> Given:
+    """The releases of these bodies, each the tags of the known repository that its address names."""
     found: list[Found] = []
     for body in bodies:
-        known = _ADDRESS.fullmatch(body.address)
-        if known is None or known[1] not in REPOSITORIES:
+        match = address.fullmatch(body.address)
+        if match is None or match[1] not in known:
             raise refuse(body.address, "is not the list of tags of a known repository")
-        about = REPOSITORIES[known[1]]
-        found += [Found(about.component, "releases", row) for row in _releases(body, about)]
+        about = known[match[1]]
+        found += [Found(about.component, "releases", row) for row in releases(body, about)]
     return Given(tuple(found))
 
 
