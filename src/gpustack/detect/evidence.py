@@ -8,8 +8,6 @@ from msgspec import Struct, field
 
 RECORD = "evidence.json"
 """The file that makes a folder the record of a machine."""
-DAMAGED = "libnvidia-ml.so.1 or libcuda.so.1 is damaged"
-"""What NVML's error says where the library ends the program that loads it."""
 
 
 class CommandOutput(Struct, frozen=True, kw_only=True):

@@ -242,10 +242,7 @@ class _Gatherer:
         self.marks[path] = f"key {' '.join(prints)}{old}".strip()
 
     def read(self, path: str, limit: int) -> bytes:
-        try:
-            return self.tree.read_bytes(path, limit)
-        except (MissingFileError, UnusableFileError):
-            return b""
+        return self.tree.bytes_if_any(path, limit)
 
     def setup(self) -> None:
         """Keys, failed builds, engines, services and licences."""

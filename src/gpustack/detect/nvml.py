@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from gpustack.detect.evidence import DAMAGED
+from gpustack.model.nvml import DAMAGED
 
 TIME_LIMIT_S = 10.0
 """A wedged driver can keep NVML from answering; detection continues without it after this time."""
@@ -68,21 +68,15 @@ def _read(reader: int) -> bytes | None:
 
 
 def _answer() -> dict[str, Any]:
-    answer: dict[str, Any] = {}
-    _ask(answer)
-    return answer
-
-
-def _ask(answer: dict[str, Any]) -> None:
     try:
         import pynvml  # noqa: PLC0415
     except ImportError:
-        return
+        return {}
+    answer: dict[str, Any] = {}
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as exc:
-        answer["error"] = str(exc)
-        return
+        return {"error": str(exc)}
     try:
         answer["driver"] = _text(pynvml.nvmlSystemGetDriverVersion())
         answer["gpus"] = [_gpu(pynvml, number) for number in range(pynvml.nvmlDeviceGetCount())]
@@ -90,6 +84,7 @@ def _ask(answer: dict[str, Any]) -> None:
         answer["error"] = str(exc)
     finally:
         _value(pynvml.nvmlShutdown)
+    return answer
 
 
 def _gpu(pynvml: ModuleType, number: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import re
 from gpustack.detect import desktop
 from gpustack.detect.evidence import CommandOutput
 from gpustack.detect.probes import DOCKER, TOOLKIT
-from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+from gpustack.detect.tree import Tree
 from gpustack.patterns import later
 from gpustack.system.paths import matches
 from gpustack.system.run import Runner
@@ -292,7 +292,7 @@ class ServiceReader:
         """The lines of configuration."""
         for pattern, kept in SETTINGS.items():
             for path in self._paths(pattern):
-                lines = self._bytes(path, LIMIT).decode("utf-8", "replace").splitlines()
+                lines = self.tree.bytes_if_any(path, LIMIT, tail=True).decode("utf-8", "replace").splitlines()
                 found = [line for line in lines if re.search(kept, line) and not line.lstrip().startswith("#")]
                 if not found and kept == _UNIT:
                     continue
@@ -302,7 +302,7 @@ class ServiceReader:
         """The last lines about GPUs of each log, after those that are known of it already."""
         for pattern in LOGS:
             for path in self._paths(pattern):
-                data = self._bytes(path, MANY if "*" in pattern else LIMIT)
+                data = self.tree.bytes_if_any(path, MANY if "*" in pattern else LIMIT, tail=True)
                 lines = _about_gpus(data, failures=any(matches(path, one) for one in PROGRAMS))
                 known = self.files.get(path, "")
                 seen = set(known.splitlines())
@@ -330,7 +330,7 @@ class ServiceReader:
         units = self._units() if journals else []
         if not units:
             return {}
-        readable = [path for path in journals if self._bytes(path, 8)]
+        readable = [path for path in journals if self.tree.bytes_if_any(path, 8, tail=True)]
         if not readable:
             return {JOURNAL: CommandOutput(err="no permission: root and the group systemd-journal can read it")}
         # Of a tree a boot is the last one in its files, which journalctl finds if it is given their folder.
@@ -355,12 +355,6 @@ class ServiceReader:
         if "*" not in pattern:
             return [pattern] if self.tree.is_file(pattern) else []
         return list(self.tree.glob(pattern, limit=FILES))
-
-    def _bytes(self, path: str, limit: int) -> bytes:
-        try:
-            return self.tree.read_bytes(path, limit, tail=True)
-        except (MissingFileError, UnusableFileError):
-            return b""
 
 
 def _about_gpus(data: bytes, *, failures: bool = False) -> list[str]:

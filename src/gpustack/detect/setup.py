@@ -8,7 +8,7 @@ import msgspec
 
 from gpustack.detect import probes
 from gpustack.detect.parse import builds, signing
-from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+from gpustack.detect.tree import Tree
 
 EFIVARS = "/sys/firmware/efi/efivars"
 BUILD_LOG_LIMIT = 8 << 20
@@ -82,10 +82,14 @@ class SetupReader:
         for name in variables:
             if name.startswith(("MokListRT", "db-")):
                 path = f"{EFIVARS}/{name}"
-                ids = [one for data in signing.certificates(self._bytes(path, probes.BLOB_LIMIT)) for one in _ids(data)]
+                ids = [
+                    one
+                    for data in signing.certificates(self.tree.bytes_if_any(path, probes.BLOB_LIMIT))
+                    for one in _ids(data)
+                ]
                 self.marks[path] = f"holds {' '.join(ids)}".strip()
         for path in (path for pattern in probes.SIGNING_KEYS for path in self.tree.glob(pattern, limit=20)):
-            ids = _ids(self._bytes(path, probes.BLOB_LIMIT))
+            ids = _ids(self.tree.bytes_if_any(path, probes.BLOB_LIMIT))
             if ids:
                 self.marks[path] = f"certificate {' '.join(ids)}"
 
@@ -99,14 +103,8 @@ class SetupReader:
             )
             self.marks[path] = f"signed by {key}{' trusted' if name and name in known else ''}"
 
-    def _bytes(self, path: str, limit: int, *, tail: bool = False) -> bytes:
-        try:
-            return self.tree.read_bytes(path, limit, tail=tail)
-        except (MissingFileError, UnusableFileError):
-            return b""
-
     def _text(self, path: str, limit: int) -> str:
-        return self._bytes(path, limit, tail=True).decode("utf-8", "replace")
+        return self.tree.bytes_if_any(path, limit, tail=True).decode("utf-8", "replace")
 
 
 def _ids(data: bytes) -> list[str]:

@@ -169,6 +169,13 @@ class Tree:
         """The content, at most ``limit`` bytes (with ``tail``: the last ones). Raises as ``resolve`` does."""
         return self._read(self.resolve(path), limit, tail=tail)
 
+    def bytes_if_any(self, path: str, limit: int, *, tail: bool = False) -> bytes:
+        """The content as ``read_bytes`` has it, or nothing where the file is missing or cannot be read."""
+        try:
+            return self.read_bytes(path, limit, tail=tail)
+        except (MissingFileError, UnusableFileError):
+            return b""
+
     def read_text(self, path: str, limit: int, *, tail: bool = False) -> str:
         """The content as text; raises UnusableFileError for binary data. A flattened link is followed."""
         seen = path

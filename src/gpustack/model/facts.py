@@ -229,3 +229,8 @@ class Archive(Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
     known: Literal["", "stated", "tested", "reported"] = ""
     src: tuple[str, ...] = ()
+
+
+def normalized(name: str) -> str:
+    """The name of a Python distribution as indexes compare it: "NVIDIA_cuDNN.cu12" is nvidia-cudnn-cu12."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpustack.model.architectures import architecture
+from gpustack.model.facts import normalized
 from gpustack.model.image import ImageContent
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
 from gpustack.solve.cuda_runs import drivers_of, release_of, runs_on
@@ -165,8 +166,8 @@ def _of_wheels(question: Question, content: ImageContent) -> Iterator[_Cuda]:
 
     catalog, here = Catalog(question.matrix), platform_of(question.host)
     for match in filter(None, map(_PINNED.fullmatch, content.wheels)):
-        name = re.sub(r"[-_.]+", "-", match[1]).lower()
-        rows = (one for one in catalog.builds(name) if (one.version, one.platform, one.local) == (match[2], here, ""))
+        builds = catalog.builds(normalized(match[1]))
+        rows = (one for one in builds if (one.version, one.platform, one.local) == (match[2], here, ""))
         build = next(rows, None)
         cuda = catalog.cuda_of(build) if build is not None else ""
         if cuda:

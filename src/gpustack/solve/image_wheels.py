@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpustack.model.facts import normalized
 from gpustack.model.frameworks import DISTRIBUTIONS, FRAMEWORKS, LIBRARIES, pins
 from gpustack.model.image import ImageContent
 from gpustack.model.request import Requirement
@@ -105,7 +106,7 @@ def _is_exact(versions: str) -> bool:
 def _wanted(texts: tuple[str, ...]) -> Iterator[_Wanted]:
     for text in texts:
         match = _REQUIREMENT.fullmatch(text)
-        name = re.sub(r"[-_.]+", "-", match[1]).lower() if match is not None else ""
+        name = normalized(match[1]) if match is not None else ""
         if match is None or name not in DISTRIBUTIONS:
             continue
         yield _Wanted(name=name, versions=match[3].replace("===", "=="), text=text, extras=match[2] or "")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpustack.detect.downloaded.members import MOST, Member, in_tar, in_zip
 from gpustack.detect.downloaded.parts import Contents
+from gpustack.model.facts import normalized
 from gpustack.patterns import later
 
 _HEADERS = {
@@ -64,7 +65,7 @@ def _of_wheel(metadata: dict[str, bytes]) -> Contents:
     return Contents(
         form="wheel",
         file=f"{re.sub(r'[-_.]+', '_', name)}-{version}-{pythons}-{abis}-{platforms}.whl",
-        name=re.sub(r"[-_.]+", "-", name).lower(),
+        name=normalized(name),
         family="windows" if is_windows else "",
         arch="x86_64" if platforms == "win_amd64" else arch,
         version=version,

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpustack.detect.environments.parse import Found, normalized
+from gpustack.detect.environments.parse import Found
 from gpustack.detect.environments.rows import SUBJECT, Binary, SameFiles, WithoutCuda
 from gpustack.detect.scene import Scene
+from gpustack.model.facts import normalized
 from gpustack.model.host import Problem
 from gpustack.versions import is_within
 

@@ -9,6 +9,7 @@ import msgspec
 
 from gpustack.detect.environments.read import prefix_of
 from gpustack.detect.evidence import Evidence
+from gpustack.model.facts import normalized
 from gpustack.patterns import later
 
 _SITE = later(r"/.+/(?:site|dist)-packages")
@@ -109,10 +110,6 @@ def environments_in(evidence: Evidence) -> tuple[Found, ...]:
     """The environments with something of NVIDIA or a framework."""
     found = (Found(site=path, evidence=evidence) for path in evidence.listings if _SITE.fullmatch(path))
     return tuple(one for one in found if one.packages)
-
-
-def normalized(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _code(path: str, mark: str) -> Code:

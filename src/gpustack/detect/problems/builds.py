@@ -202,18 +202,14 @@ def clang_missing(scene: Scene) -> Iterator[Finding]:
         return
     if scene.installed(DKMS_PACKAGES) or _has_dkms(scene):
         yield Finding(
-            message=f"clang built the running kernel {kernel}, and {' and '.join(tools)} {_are(tools)} not here: dkms "
-            "cannot build the driver's module for it",
+            message=f"clang built the running kernel {kernel}, and {' and '.join(tools)}"
+            f" {'is' if len(tools) == 1 else 'are'} not here: dkms cannot build the driver's module for it",
             fix=f"{cures.install(scene, ['clang', 'llvm', 'lld'])}, then {rebuild(scene, kernel)}; or boot a kernel "
             "that gcc built",
             severity="warn",
             reboot=True,
             sources=("https://github.com/CachyOS/linux-cachyos/issues/34",),
         )
-
-
-def _are(names: list[str]) -> str:
-    return "are" if len(names) > 1 else "is"
 
 
 def _newer_driver(scene: Scene, log: BuildLog, kernel: str) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from gpustack.detect.evidence import DAMAGED
 from gpustack.detect.parse import driver, pci
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.model.nvml import DAMAGED, DAMAGED_FIX, TABLE, NvmlError
 
 _OPTIONAL = ("/var/log/", "/sys/firmware/", "/root/", "/home/")
 _DENIED = "Permission denied"
@@ -104,23 +103,18 @@ def nvml_error(scene: Scene) -> Iterator[Finding]:
     """NVML fails although the driver is loaded."""
     error = (scene.evidence.nvml or {}).get("error")
     if isinstance(error, str):
-        row = next((row for row in scene.matrix.rows("driver-errors", "nvml", dict) if _is_error(row, error)), None)
-        inside = scene.environment == "container" and row is not None and row["code"] == _BLOCKED
-        fix = row["fix"] if row else "check `dmesg | grep NVRM`; if the library differs from the loaded module, reboot"
+        row = next((row for row in scene.matrix.rows(*TABLE, NvmlError) if row.is_said(error)), None)
+        inside = scene.environment == "container" and row is not None and row.code == _BLOCKED
+        fix = row.fix if row else "check `dmesg | grep NVRM`; if the library differs from the loaded module, reboot"
         if DAMAGED in error:
-            fix = "`df -h` shows whether a disk is full; reinstall the driver, in a container on its host"
+            fix = DAMAGED_FIX
         yield Finding(
-            message=f"the driver does not answer through NVML: {error}" + (f": {row['cause']}" if row else ""),
+            message=f"the driver does not answer through NVML: {error}" + (f": {row.cause}" if row else ""),
             fix=f"{fix}; systemd-nspawn needs DeviceAllow=/dev/nvidia0 rw (and nvidiactl, nvidia-uvm)"
             if inside
             else fix,
-            sources=scene.matrix.addresses(tuple(row["src"])) if row else (),
+            sources=scene.matrix.addresses(row.src) if row else (),
         )
-
-
-def _is_error(row: dict[str, Any], error: str) -> bool:
-    """Whether NVML's text for a code, in its C library or in Python, is in an error."""
-    return any(text.casefold() in error.casefold() for text in row.get("texts", ()))
 
 
 @detects("detect-version-file")

@@ -192,10 +192,10 @@ def _library(scene: Scene, line: str) -> Cause | None:
         copy.path for copy in scene.copies if copy.path.rpartition("/")[2].startswith(name.partition(".so")[0] + ".so")
     ]
     owner = next((component for start, component in LIBRARIES.items() if name.startswith(start)), "")
-    if not owner or (place := library(scene, name)) is not None:
-        place = library(scene, name)
-        if place is not None:
-            return Cause(says=f"the library {name} is not found: {place.what}", fix=place.fix, sure=True, src=place.src)
+    place = library(scene, name)
+    if place is not None:
+        return Cause(says=f"the library {name} is not found: {place.what}", fix=place.fix, sure=True, src=place.src)
+    if not owner:
         return Cause(
             says=f"the library {name} is not found by a program",
             fix=f"install the package that has {name} (`apt-file search {name}`, `dnf provides '*/{name}'`), or add its"

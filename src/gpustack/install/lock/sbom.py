@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gpustack import __version__
+from gpustack.model.facts import normalized
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.steps import Artifact
 from gpustack.visible import visible_json
@@ -88,7 +89,7 @@ def _origin(url: str, sha256: str) -> dict[str, Any]:
 def _purl(lock: Lock, package: LockedPackage) -> str:
     version = quote(package.version, safe=".-~")
     if package.kind == "wheel":
-        return f"pkg:pypi/{re.sub(r'[-_.]+', '-', package.name).lower()}@{version}"
+        return f"pkg:pypi/{normalized(package.name)}@{version}"
     os = lock.plan.host.os
     vendor = quote(os.id or "unknown", safe="")
     epoch, _, plain = package.version.rpartition(":")

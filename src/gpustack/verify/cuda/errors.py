@@ -11,21 +11,13 @@ SUBJECT = "driver-errors"
 
 
 class Meaning(Struct, frozen=True, kw_only=True):
-    """A code's name, its cause, and its fix on a machine; ``inside`` is the fix in a container, if it differs.
-
-    ``texts`` are the words by which NVML and nvidia-smi report it.
-    """
+    """A code's name, its cause, and its fix on a machine; ``inside`` is the fix in a container, if it differs."""
 
     code: int
     name: str
     cause: str
     fix: str
     inside: str = ""
-    texts: tuple[str, ...] = ()
-
-    def is_said(self, words: str) -> bool:
-        """Whether a message reports this code."""
-        return any(text.casefold() in words.casefold() for text in self.texts)
 
 
 def explain(code: int, context: Context, name: str = "") -> tuple[str, str]:

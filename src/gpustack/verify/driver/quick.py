@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.host import Copy, Gpu, Host
+from gpustack.model.nvml import DAMAGED_FIX, TABLE, NvmlError
 from gpustack.system.run import Runner
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
 from gpustack.verify.frame import host_facts
@@ -151,8 +152,6 @@ def nvml(context: Context) -> Outcome:
 
 def _by_smi(context: Context, runner: Runner) -> Outcome:
     """What nvidia-smi, which uses NVML, reports."""
-    from gpustack.verify.cuda.errors import SUBJECT, Meaning  # noqa: PLC0415 (only where NVML told nothing)
-
     finished = runner.run(("nvidia-smi", "-L"), timeout=8.0)
     said = [line for line in f"{finished.err}\n{finished.out}".splitlines() if line.strip()]
     evidence = {"nvidia-smi -L": finished.out + finished.err}
@@ -166,11 +165,11 @@ def _by_smi(context: Context, runner: Runner) -> Outcome:
     if finished.code < 0:
         return failed(
             f"nvidia-smi {describe_end(finished)}: the driver's libraries are damaged",
-            "`df -h` shows whether a disk is full; reinstall the driver, in a container on its host",
+            DAMAGED_FIX,
             evidence=evidence,
         )
     words = said[0] if said else f"exit code {finished.code} and no message"
-    meaning = next((row for row in context.matrix.rows(SUBJECT, "nvml", Meaning) if row.is_said(words)), None)
+    meaning = next((row for row in context.matrix.rows(*TABLE, NvmlError) if row.is_said(words)), None)
     cause, fix = (f": {meaning.cause}", meaning.fix) if meaning else ("", KERNEL_LOG)
     return failed(f"nvidia-smi fails: {words}{cause}", fix, evidence=evidence)
 
