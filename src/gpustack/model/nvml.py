@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-TABLE = ("driver-errors", "nvml")
-"""Subject and table of the rows."""
+SUBJECT = "driver-errors"
+"""The subject of the facts whose table ``nvml`` has the rows."""
 
 DAMAGED = "libnvidia-ml.so.1 or libcuda.so.1 is damaged"
 """What an error says where the library ends the program that loads it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpustack.detect.parse import driver, pci
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
-from gpustack.model.nvml import DAMAGED, DAMAGED_FIX, TABLE, NvmlError
+from gpustack.model.nvml import DAMAGED, DAMAGED_FIX, SUBJECT, NvmlError
 
 _OPTIONAL = ("/var/log/", "/sys/firmware/", "/root/", "/home/")
 _DENIED = "Permission denied"
@@ -103,7 +103,7 @@ def nvml_error(scene: Scene) -> Iterator[Finding]:
     """NVML fails although the driver is loaded."""
     error = (scene.evidence.nvml or {}).get("error")
     if isinstance(error, str):
-        row = next((row for row in scene.matrix.rows(*TABLE, NvmlError) if row.is_said(error)), None)
+        row = next((row for row in scene.matrix.rows(SUBJECT, "nvml", NvmlError) if row.is_said(error)), None)
         inside = scene.environment == "container" and row is not None and row.code == _BLOCKED
         fix = row.fix if row else "check `dmesg | grep NVRM`; if the library differs from the loaded module, reboot"
         if DAMAGED in error:

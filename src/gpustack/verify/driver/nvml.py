@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from gpustack.model.nvml import TABLE, NvmlError
+from gpustack.model.nvml import SUBJECT, NvmlError
 from gpustack.verify.declare import Context, Outcome, errored, failed, skipped
 from gpustack.verify.frame.commands import evidence_of
 from gpustack.verify.frame.probes import parse_lines, python_probe
@@ -97,7 +97,7 @@ def health_failure(context: Context, found: Health) -> Outcome | None:
 def _nvml_error(context: Context, found: Health) -> Outcome:
     if found.code == 0:
         return errored(f"NVML could not be queried: {found.error}", evidence=found.evidence)
-    meaning = next((row for row in context.matrix.rows(*TABLE, NvmlError) if row.code == found.code), None)
+    meaning = next((row for row in context.matrix.rows(SUBJECT, "nvml", NvmlError) if row.code == found.code), None)
     cause = meaning.cause if meaning else "NVML cannot be used"
     fix = meaning.fix if meaning else "check `sudo dmesg` for NVRM messages"
     return failed(f"NVML reports {found.error!r}: {cause}", fix, evidence=found.evidence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.host import Copy, Gpu, Host
-from gpustack.model.nvml import DAMAGED_FIX, TABLE, NvmlError
+from gpustack.model.nvml import DAMAGED_FIX, SUBJECT, NvmlError
 from gpustack.system.run import Runner
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
 from gpustack.verify.frame import host_facts
@@ -169,7 +169,7 @@ def _by_smi(context: Context, runner: Runner) -> Outcome:
             evidence=evidence,
         )
     words = said[0] if said else f"exit code {finished.code} and no message"
-    meaning = next((row for row in context.matrix.rows(*TABLE, NvmlError) if row.is_said(words)), None)
+    meaning = next((row for row in context.matrix.rows(SUBJECT, "nvml", NvmlError) if row.is_said(words)), None)
     cause, fix = (f": {meaning.cause}", meaning.fix) if meaning else ("", KERNEL_LOG)
     return failed(f"nvidia-smi fails: {words}{cause}", fix, evidence=evidence)
 
