@@ -17,7 +17,9 @@ from gpustack.matrix.load import parse_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_PLAIN = re.compile(r"[A-Za-z0-9/.]([A-Za-z0-9 _./()+=~$*;:'-]*[A-Za-z0-9_./()+=~$*'-])?|https?://[^\s,\[\]{}\"'|*<>]+")
+_PLAIN = re.compile(
+    r"[A-Za-z0-9/.]([A-Za-z0-9 _./()+=~$*;:'-]*[A-Za-z0-9_./()+=~$*'-])?|https?://[^\s,\[\]{}\"'|*<>?]+"
+)
 _NUMBERS = re.compile(r"(\d+)")
 
 

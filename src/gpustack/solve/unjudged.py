@@ -70,10 +70,11 @@ def unknown_rule(question: Question, candidate: Candidate, one: Lacking) -> Unkn
 
     sentence = rule_sentence(question, one.bound)
     option = OPTIONS[one.property]
+    others = ", or --os with the service pack" if question.view.least(one.property) else ""
     return Unknown(
         reason=(
             f"{candidate.component}=={candidate.version}: {sentence.text}; the {title(one.property)} of this host is"
-            f" unknown ({option} gives it)"
+            f" unknown ({option} gives it{others})"
         ),
         rule=one.bound.rule.id,
         needs=one.property,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,3 +51,9 @@ def test_the_form_sorts_rows_and_says_the_same() -> None:
         rows: Any = parse_yaml(written)["tables"]["bounds"]["rows"]  # type: ignore[index,call-overload]
         assert [row["means"] for row in rows if row["name"] == "driver-580-served"] == [value]
         assert canonical(written) == written
+
+
+def test_an_address_with_a_question_is_quoted_for_every_yaml_reader() -> None:
+    """Some readers take a plain ``?`` inside of braces for the mark of a key."""
+    for path in matrix_files(FOLDER).values():
+        assert not re.search(r": https?://[^\s\"',]*\?", path.read_text(encoding="utf-8")), path
