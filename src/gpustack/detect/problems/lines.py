@@ -22,7 +22,7 @@ MOST = 5
 """The number of lines that are shown, the gravest first."""
 
 STACK = later(
-    r"nvidia|nvrm|cuda|cudnn|cublas|nvml|nvenc|nvdec|cuvid|nccl|nouveau|tensorrt|libnvinfer|\[trt\]|vgpu|gridd|"
+    r"nvidia|nvrm|(?<!barra)cuda|cudnn|cublas|nvml|nvenc|nvdec|cuvid|nccl|nouveau|tensorrt|libnvinfer|\[trt\]|vgpu|gridd|"
     r"\bcdi\b|dcgm|"
     r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
     r"libcuda|gdrdrv|"
@@ -57,7 +57,7 @@ _GRAVE = later(
     r"does not exist|killed|dumped core|GLXBadContext|not appropriate|will not replace|"
     r"Conflicting values|filtered out|attempt to install|refusing|zero accessible|"
     r"blocked for more|soft lockup|nobody cared|Link Down|"
-    r"not present|should be|restricted|clashes|diversion|fatal|incompatible with|undefined reference|required to|"
+    r"not present|should be|restricted|clashes|fatal|incompatible with|undefined reference|required to|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
     r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
 )
