@@ -21,7 +21,7 @@ OF_ROWS = {"detect-service-log", "detect-setting", "detect-known-part"}
 OF_DAYS = {"branch_eol", "eol_distro"}
 """What is said from a day on: of hosts whose evidence has no day, nothing of it is held."""
 
-MOST, OF_LINES = 8, 150
+MOST, OF_LINES = 40, 200
 """So many texts of one id are held, and so many of lines by their own words: the first of each shape, numbers apart."""
 
 
