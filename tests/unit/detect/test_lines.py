@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.reading import cases_in
 
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import Evidence
+from gpustack.detect.gather import gather
 from gpustack.detect.problems.grammar import Status, cause
 from gpustack.detect.scene import build_scene
 from gpustack.detect.services import ServiceReader
@@ -17,6 +19,8 @@ from gpustack.detect.tree import Tree
 from gpustack.matrix.index import Matrix, load_matrix
 
 CASES: dict[str, Any] = cases_in(Path(__file__).parents[2] / "cases/log-lines.yaml")
+HEALTHY: dict[str, list[str]] = cases_in(Path(__file__).parents[2] / "cases/healthy-logs.yaml")["logs"]
+HOST = Path(__file__).parents[2] / "fixtures/hosts/healthy-ubuntu2404/root"
 PLAIN = {"id", "wants", "says", "fix", "src", "severity"}
 """The fields of a row that describes a message and no host."""
 
@@ -50,6 +54,15 @@ def test_a_line_says_its_cause(case: dict[str, Any], matrix: Matrix) -> None:
 
 def test_lines_of_healthy_hosts_are_not_told(matrix: Matrix) -> None:
     assert told(matrix, *CASES["silent"]) == []
+
+
+@pytest.mark.parametrize("place", HEALTHY)
+def test_nothing_is_said_of_the_logs_of_a_healthy_machine(place: str, matrix: Matrix, tmp_path: Path) -> None:
+    shutil.copytree(HOST, tmp_path, symlinks=True, dirs_exist_ok=True)
+    log = tmp_path / place.lstrip("/")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("".join(f"{line}\n" for line in HEALTHY[place]))
+    assert [problem.message for problem in host_of(gather(tmp_path), matrix).problems] == []
 
 
 def test_a_message_of_the_kernel_is_told_where_its_words_say_the_cause(matrix: Matrix) -> None:

@@ -39,7 +39,7 @@ ABOUT = (GRAPHICS, compiling.ABOUT, faults.ABOUT)
 
 OTHERS = later(
     r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure|sshd\b|CRON\b|sudo\b|"
-    r"polkit|"
+    r"polkit|packagekitd|fwupd|tracker-(?:miner|extract)|"
     r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|level=debug|\bDEBUG\b|Mali|habana",
     re.IGNORECASE,
 )
@@ -74,6 +74,7 @@ HARMLESS = later(
     r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|Failed to load module \"(?:nv|fbdev|vesa)\"|"
     r"gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
     r"status=0/SUCCESS|error reporting|"
+    r"Could not locate (?!lib(?:cuda|nvidia-ml)\.so)\S+: pattern|"
     r"error[._-]?log|"
     r"error handler|errors enabled|"
     r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
