@@ -9,6 +9,7 @@ import pytest
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import Evidence, Fault
 from gpustack.detect.problems import DETECTORS
+from gpustack.detect.problems.registry import Detected
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 
@@ -280,6 +281,19 @@ def test_problems_carry_the_sources_of_their_row(matrix: Matrix) -> None:
     (problem,) = [one for one in host.problems if one.id == "immutable_os"]
     assert problem.sources
     assert problem.severity == "block"
+
+
+def test_states_that_code_describes_say_where_they_are_known_from(matrix: Matrix) -> None:
+    rows = matrix.rows("conflicts", "detected", Detected)
+    assert {row.id for row in rows} <= set(DETECTORS)
+    assert all(matrix.addresses(row.src) for row in rows)
+    files = {"/etc/os-release": UBUNTU, "/var/lib/dpkg/status": status(("nvidia-peer-memory", "1.3"))}
+    host = found(
+        matrix,
+        {**files, "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Thu\n"},
+    )
+    (problem,) = [one for one in host.problems if one.id == "detect-nv-peer-mem"]
+    assert problem.sources == ("https://github.com/Mellanox/nv_peer_memory",)
 
 
 def test_blocking_problems_come_first(matrix: Matrix) -> None:

@@ -39,7 +39,6 @@ def runtime_file(scene: Scene) -> Iterator[Finding]:
                 "restart the engine",
                 severity="warn",
                 reboot=False,
-                sources=("https://github.com/NVIDIA/nvidia-docker/issues/1073",),
             )
 
 
@@ -61,10 +60,6 @@ def runtime_option(scene: Scene) -> Iterator[Finding]:
                 fix=f"{fix}; then `sudo systemctl daemon-reload && sudo systemctl restart docker`",
                 severity="warn",
                 reboot=False,
-                sources=(
-                    "https://github.com/NVIDIA/nvidia-container-runtime/issues/35",
-                    "https://github.com/NVIDIA/nvidia-docker/issues/787",
-                ),
             )
             return
 
@@ -83,7 +78,6 @@ def default_runtime(scene: Scene) -> Iterator[Finding]:
                 "`sudo systemctl restart containerd`",
                 severity="warn",
                 reboot=False,
-                sources=("https://github.com/NVIDIA/k8s-device-plugin/pull/1145",),
             )
     config = docker_config(scene)
     name, runtimes = config.get("default-runtime"), config.get("runtimes")
@@ -122,7 +116,6 @@ def swarm_resource(scene: Scene) -> Iterator[Finding]:
             fix=f'set swarm-resource = "{kind}" there, then `sudo systemctl restart docker`',
             severity="info",
             reboot=False,
-            sources=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/57",),
         )
 
 
@@ -152,7 +145,6 @@ def slurm_count(scene: Scene) -> Iterator[Finding]:
             "`sudo systemctl restart slurmd`",
             severity="info",
             reboot=False,
-            sources=("https://github.com/awslabs/awsome-distributed-ai/issues/195",),
         )
         return
 

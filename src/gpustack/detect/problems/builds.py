@@ -208,7 +208,6 @@ def clang_missing(scene: Scene) -> Iterator[Finding]:
             "that gcc built",
             severity="warn",
             reboot=True,
-            sources=("https://github.com/CachyOS/linux-cachyos/issues/34",),
         )
 
 

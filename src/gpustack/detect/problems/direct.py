@@ -10,10 +10,6 @@ from gpustack.detect.scene import Scene
 from gpustack.versions import is_within
 
 _ADAPTERS = "/sys/class/infiniband"
-_OPERATOR = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"
-_README = "https://github.com/NVIDIA/gdrcopy/blob/fcec3ce/README.md"
-_PEER_MEMORY = "https://github.com/Mellanox/nv_peer_memory"
-_STORAGE = "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/installing-gpudirect-storage.html"
 
 
 def _is_running(scene: Scene) -> bool:
@@ -38,7 +34,6 @@ def peermem(scene: Scene) -> Iterator[Finding]:
             fix=f"{cures.command('modprobe', 'nvidia_peermem')}, and at each boot {write}",
             severity="info",
             reboot=False,
-            sources=(_OPERATOR,),
         )
 
 
@@ -55,7 +50,6 @@ def nv_peer_mem(scene: Scene) -> Iterator[Finding]:
             fix=f"{unload}{drop}{cures.command('modprobe', 'nvidia_peermem')}",
             severity="warn",
             reboot=False,
-            sources=(_PEER_MEMORY,),
         )
 
 
@@ -75,7 +69,6 @@ def gdrdrv(scene: Scene) -> Iterator[Finding]:
         else f"install {package} {mine[0].upstream} from where GDRCopy came, then {load}",
         severity="warn",
         reboot=False,
-        sources=(_README,),
     )
 
 
@@ -94,5 +87,4 @@ def nvidia_fs(scene: Scene) -> Iterator[Finding]:
         fix=f"{cures.command('modprobe', 'nvidia_fs')}; if the module does not exist, `dkms status` says why",
         severity="warn",
         reboot=False,
-        sources=(_STORAGE,),
     )

@@ -186,7 +186,6 @@ def cdi_mode(scene: Scene) -> Iterator[Finding]:
             "`sudo nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto`",
             severity="info",
             reboot=False,
-            sources=("https://github.com/dstackai/dstack/issues/2306",),
         )
 
 
@@ -205,7 +204,6 @@ def systemd_cgroups(scene: Scene) -> Iterator[Finding]:
             "started again",
             severity="info",
             reboot=False,
-            sources=("https://github.com/NVIDIA/nvidia-docker/issues/1730",),
         )
 
 

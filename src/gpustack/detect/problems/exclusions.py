@@ -30,7 +30,6 @@ def excluded(scene: Scene) -> Iterator[Finding]:
                     fix=f"take them out of {match[1]} there while the driver is installed or upgraded",
                     severity="info",
                     reboot=False,
-                    sources=scene.matrix.addresses(("drv_verlock",)),
                 )
                 break
 

@@ -45,10 +45,6 @@ def wrong_image(scene: Scene) -> Iterator[Finding]:
             fix=cure(scene),
             severity="block",
             reboot=True,
-            sources=(
-                "https://github.com/ublue-os/bazzite/issues/5252",
-                "https://github.com/ublue-os/bluefin/issues/2354",
-            ),
         )
     elif "nvidia" not in name:
         yield Finding(
@@ -73,7 +69,6 @@ def _hidden(scene: Scene, name: str) -> Iterator[Finding]:
             "(`ujust configure-nvidia`), and reboot",
             severity="warn",
             reboot=True,
-            sources=("https://github.com/ublue-os/main/issues/542",),
         )
 
 

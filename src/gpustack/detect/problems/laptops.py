@@ -34,10 +34,6 @@ def backlights(scene: Scene) -> Iterator[Finding]:
             "nvidia",
             severity="info",
             reboot=None,
-            sources=(
-                "https://github.com/ublue-os/bazzite/issues/2140",
-                "https://github.com/omacom/omarchy/pull/9370",
-            ),
         )
     elif names and all(name.startswith("acpi_video") for name in names):
         yield Finding(
@@ -46,7 +42,6 @@ def backlights(scene: Scene) -> Iterator[Finding]:
             fix=f"where the brightness does not change: {cures.kernel_argument(scene, 'acpi_backlight=native')}",
             severity="info",
             reboot=None,
-            sources=("https://github.com/omacom/omarchy/issues/4017",),
         )
 
 
@@ -63,7 +58,6 @@ def switched_off(scene: Scene) -> Iterator[Finding]:
             fix="`supergfxctl -m Hybrid`, then log out and in again, or reboot",
             severity="warn",
             reboot=True,
-            sources=("https://github.com/ublue-os/hwe/issues/61",),
         )
     elif scene.evidence.line(_ASUS) == "1":
         yield Finding(
@@ -71,7 +65,6 @@ def switched_off(scene: Scene) -> Iterator[Finding]:
             fix=f"`echo 0 | sudo tee {_ASUS}`, then reboot; or choose another mode in the maker's program",
             severity="warn",
             reboot=True,
-            sources=("https://github.com/ublue-os/hwe/issues/61",),
         )
 
 
@@ -105,10 +98,6 @@ def never_sleeps(scene: Scene) -> Iterator[Finding]:
                 + (f", in place of the one in {rule}" if rule else ""),
                 severity="info",
                 reboot=False,
-                sources=(
-                    "https://github.com/NixOS/nixpkgs/issues/518773",
-                    "https://github.com/bayasdev/envycontrol/issues/106",
-                ),
             )
 
 

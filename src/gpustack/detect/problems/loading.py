@@ -52,10 +52,6 @@ def missing(scene: Scene) -> Iterator[Finding]:
                 "release that is here; in a Python environment install the wheels that it asks for",
                 severity="warn",
                 reboot=False,
-                sources=(
-                    "https://github.com/microsoft/onnxruntime/issues/19616",
-                    "https://github.com/tensorflow/tensorflow/issues/45930",
-                ),
             )
 
 
@@ -105,6 +101,5 @@ def compat_path(scene: Scene) -> Iterator[Finding]:
                 f"needs a newer driver: {cures.plan('driver')}",
                 severity="warn",
                 reboot=False,
-                sources=scene.matrix.addresses(("fwd",)),
             )
             return

@@ -59,7 +59,6 @@ def no_vulkan(scene: Scene) -> Iterator[Finding]:
         "libraries (libnvidia-gl, nvidia-utils, xorg-x11-drv-nvidia-libs, nvidia-gl-G06)",
         severity="info",
         reboot=False,
-        sources=("https://github.com/KhronosGroup/Vulkan-Loader/issues/979",),
     )
 
 
@@ -77,7 +76,6 @@ def no_egl(scene: Scene) -> Iterator[Finding]:
         "parts",
         severity="info",
         reboot=False,
-        sources=("https://github.com/glfs-book/glfs/issues/256",),
     )
 
 
@@ -101,7 +99,6 @@ def small_files(scene: Scene) -> Iterator[Finding]:
         fix=_small_package(scene, version),
         severity="info",
         reboot=False,
-        sources=("https://github.com/ValveSoftware/steam-for-linux/issues/7659",),
     )
 
 
@@ -123,7 +120,6 @@ def wayland_hidden(scene: Scene) -> Iterator[Finding]:
             fix=cures.module_option("nvidia_drm modeset=1", "nvidia-drm-modeset", rebuild),
             severity="info",
             reboot=True,
-            sources=("https://github.com/canonical/ubuntu-drivers-common/pull/67",),
         )
     elif kept == "0" and "PRESERVE_VIDEO_MEMORY" in text:
         yield Finding(
@@ -133,7 +129,6 @@ def wayland_hidden(scene: Scene) -> Iterator[Finding]:
             + "; `sudo systemctl enable nvidia-suspend nvidia-resume nvidia-hibernate`",
             severity="info",
             reboot=True,
-            sources=("https://github.com/ventureoo/nvidia-tweaks/issues/3",),
         )
 
 

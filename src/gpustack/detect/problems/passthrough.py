@@ -87,7 +87,6 @@ def no_mediated_devices(scene: Scene) -> Iterator[Finding]:
                 "nvidia/creatable_vgpu_types of a virtual function into its nvidia/current_vgpu_type",
                 severity="warn" if functions == "0" else "info",
                 reboot=False,
-                sources=("https://github.com/NVIDIA/gpu-operator/issues/2594",),
             )
 
 
@@ -110,7 +109,6 @@ def container_devices(scene: Scene) -> Iterator[Finding]:
                 "/dev/nvidia-uvm, which follows the number; then start the container again",
                 severity="warn",
                 reboot=False,
-                sources=("https://github.com/jammsen/proxmox-setup-scripts/issues/7",),
             )
 
 
@@ -128,7 +126,6 @@ def guest_devices(scene: Scene) -> Iterator[Finding]:
                 fix=f"write the address of today (`lspci -D`) to {path}",
                 severity="warn",
                 reboot=False,
-                sources=("https://github.com/xcp-ng/xcp/issues/412",),
             )
         elif here & set(asked) and not _has_iommu(scene):
             yield Finding(
@@ -137,7 +134,6 @@ def guest_devices(scene: Scene) -> Iterator[Finding]:
                 "the kernel's command line and reboot",
                 severity="warn",
                 reboot=True,
-                sources=("https://github.com/fabriziosalmi/proxxx/issues/57",),
             )
             return
 

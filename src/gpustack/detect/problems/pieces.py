@@ -72,7 +72,6 @@ def architectures_differ(scene: Scene) -> Iterator[Finding]:
                 f"({small}): 32-bit programs (Steam, Wine) find no GPU (glXChooseVisual failed)",
                 fix=f"{cures.install(scene, [joint])} in the release {by_width['64']}",
                 reboot=False,
-                sources=("https://github.com/ValveSoftware/steam-for-linux/issues/5205",),
             )
             return
 
@@ -94,7 +93,6 @@ def small_alone(scene: Scene) -> Iterator[Finding]:
             fix=f"{cures.install(scene, [f'{name}:amd64'])}, in the release of the driver",
             severity="warn",
             reboot=False,
-            sources=("https://github.com/NVIDIA/nvidia-docker/issues/809",),
         )
 
 
@@ -118,7 +116,6 @@ def media_part(scene: Scene) -> Iterator[Finding]:
         "number, Fedora xorg-x11-drv-nvidia-cuda-libs (negativo17: nvidia-driver-cuda-libs)",
         severity="info",
         reboot=False,
-        sources=("https://github.com/jellyfin/jellyfin/issues/2395",),
     )
 
 
@@ -137,7 +134,6 @@ def no_small_libraries(scene: Scene) -> Iterator[Finding]:
             + cures.install(scene, [f"{mine[0].name}{':i386' if apt else '.i686'}"]),
             severity="info",
             reboot=False,
-            sources=("https://github.com/ValveSoftware/steam-for-linux/issues/5886",),
         )
 
 
@@ -182,7 +178,6 @@ def kernel_meta(scene: Scene) -> Iterator[Finding]:
                 fix=f"{cures.install(scene, [meta])} follows new kernels",
                 severity="warn",
                 reboot=False,
-                sources=scene.matrix.addresses(("ubuntu_srv",)),
             )
             return
 
@@ -200,7 +195,6 @@ def firmware(scene: Scene) -> Iterator[Finding]:
         "start with it (GSP) do not come up",
         fix=f"{cures.plan(f'driver=={version}')} installs module and firmware of one release; then reboot",
         reboot=True,
-        sources=("https://github.com/ublue-os/bazzite/issues/2668",),
     )
 
 
@@ -236,7 +230,6 @@ def l4t_parts(scene: Scene) -> Iterator[Finding]:
             fix="`sudo apt-get update` and `sudo apt-get dist-upgrade` upgrade all nvidia-l4t packages to one release; "
             "release holds on them first (`apt-mark showhold`)",
             reboot=True,
-            sources=("https://github.com/alliedvision/linux_nvidia_jetson/issues/40",),
         )
     board = re.search(r"# R(\d+) ", scene.evidence.text("/etc/nv_tegra_release") or "")
     for path, text in sorted(scene.evidence.files.items()):
@@ -248,6 +241,5 @@ def l4t_parts(scene: Scene) -> Iterator[Finding]:
                 fix=f"name the board's own release in {path}; a new major release is flashed, or upgraded as "
                 "NVIDIA's guide for that release says",
                 reboot=False,
-                sources=("https://github.com/alliedvision/linux_nvidia_jetson/issues/40",),
             )
             return

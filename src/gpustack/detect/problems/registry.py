@@ -16,13 +16,23 @@ _REBOOT = {"yes": True, "no": False}
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One finding of a detector. An empty ``fix`` defaults to the matrix row's; ``severity`` None to its severity."""
+    """One finding of a detector. An empty ``fix`` defaults to the matrix row's; ``severity`` None to its severity.
+
+    ``sources`` are addresses of rows that decide about this finding; without any, the detector's own count.
+    """
 
     message: str
     fix: str = ""
     reboot: bool | None = None
     severity: Severity | None = None
     sources: tuple[str, ...] = ()
+
+
+class Detected(Struct, frozen=True, kw_only=True):
+    """Where a state is known from that code sees and describes."""
+
+    id: str
+    src: tuple[str, ...] = ()
 
 
 Detector = Callable[[Scene], Iterator[Finding]]
@@ -52,13 +62,14 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
 def _problem(scene: Scene, identity: str, finding: Finding) -> Problem:
     row = scene.matrix.conflicts.get(identity)
     if row is None:
+        known = next((one for one in scene.matrix.rows("conflicts", "detected", Detected) if one.id == identity), None)
         return Problem(
             id=identity,
             message=finding.message,
             fix=finding.fix,
             severity=finding.severity or "warn",
             reboot=finding.reboot,
-            sources=finding.sources,
+            sources=finding.sources or scene.matrix.addresses(known.src if known else ()),
         )
     return Problem(
         id=identity,

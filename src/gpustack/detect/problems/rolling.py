@@ -29,5 +29,4 @@ def other_kernel(scene: Scene) -> Iterator[Finding]:
         "are installed; then reboot",
         severity="warn",
         reboot=True,
-        sources=("https://github.com/korvahannu/arch-nvidia-drivers-installation-guide/issues/9",),
     )

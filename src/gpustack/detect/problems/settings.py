@@ -151,5 +151,4 @@ def bus_id(scene: Scene) -> Iterator[Finding]:
                 " remove the line",
                 severity="warn",
                 reboot=False,
-                sources=("https://github.com/Witko/nvidia-xrun/issues/39",),
             )

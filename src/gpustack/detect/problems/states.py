@@ -72,7 +72,6 @@ def dcgm_parts(scene: Scene) -> Iterator[Finding]:
             "`sudo systemctl restart nvidia-dcgm`",
             severity="info",
             reboot=False,
-            sources=("https://github.com/NVIDIA/dcgm-exporter/pull/456",),
         )
     builds = [row for row in scene.matrix.rows("dcgm", "builds", dict) if _serves(scene, str(row["driver"]))]
     older = [row for row in builds[:-1] if scene.installed(rf"datacenter-gpu-manager-4-{row['role']}")]

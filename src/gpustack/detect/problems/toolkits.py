@@ -150,10 +150,6 @@ def two_compilers(scene: Scene) -> Iterator[Finding]:
         f"-DCMAKE_CUDA_COMPILER={kit.path}/bin/nvcc for CMake",
         severity="info",
         reboot=False,
-        sources=(
-            "https://github.com/hank-ai/darknet/issues/130",
-            "https://github.com/vllm-project/vllm/issues/4313",
-        ),
     )
 
 
