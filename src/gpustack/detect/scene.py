@@ -50,6 +50,11 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.module is not None and self.module.loaded
 
     @property
+    def container(self) -> str:
+        """The kind of container by its engine's own word, as lxc; "" without one."""
+        return platform.container_kind(self.evidence)
+
+    @property
     def library_version(self) -> str | None:
         """The version of the libcuda that programs load."""
         found = libraries.driver_library(self.copies)

@@ -79,15 +79,20 @@ def tegra_chip(evidence: Evidence) -> str | None:
 
 def is_container(evidence: Evidence) -> bool:
     """Whether this is a container, by the files of container engines."""
-    environ = (evidence.text("/proc/1/environ") or "").splitlines()
     groups = evidence.text("/proc/1/cgroup") or ""
     return (
         evidence.has("/.dockerenv")
         or evidence.has("/run/.containerenv")
-        or any(line.startswith("container=") for line in environ)
-        or bool(evidence.environ.get("container"))
+        or bool(container_kind(evidence))
         or re.search(r"/(?:docker|kubepods|lxc|containerd)[/-]", groups) is not None
     )
+
+
+def container_kind(evidence: Evidence) -> str:
+    """The kind of container by its engine's own word (lxc, podman, oci), "" without one."""
+    environ = (evidence.text("/proc/1/environ") or "").splitlines()
+    told = (line.partition("=")[2] for line in environ if line.startswith("container="))
+    return next(told, evidence.environ.get("container") or "")
 
 
 def secure_boot(evidence: Evidence) -> bool | None:

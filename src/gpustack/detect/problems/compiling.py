@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpustack.detect.problems.cures import plan
-from gpustack.detect.problems.phrases import Cause
+from gpustack.detect.problems.phrases import Cause, said
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
@@ -30,9 +30,7 @@ _MISMATCH = later(
     r"detected CUDA version \((?P<here>[\d.]+)\) (?:mismatches|has a \w+ version mismatch with) the version that was "
     r"used to compile\s*PyTorch \((?P<wanted>[\d.]+)\)"
 )
-_ARCHITECTURE = later(
-    r"[Uu]nsupported gpu architecture '?(?P<compute>compute_\w+)|'(?P<code>sm_\w+)' is not defined for option"
-)
+_ARCHITECTURE = later(r"[Uu]nsupported gpu architecture '?(?P<compute>compute_\w+)|'(?P<code>sm_\w+)' is not defined\b")
 _NO_TOOLKIT = later(
     r"[Ff]ailed to find nvcc|No CMAKE_CUDA_COMPILER|CUDA_TOOLKIT_ROOT_DIR|Could (?:NOT|not) find (?:CUDA|nvcc)|"
     r"CUDA_HOME environment variable is not set|'nvcc' failed: No such file|nvcc was not found|"
@@ -51,7 +49,8 @@ _UNDEFINED = later(r"undefined reference to .(?P<name>(?:cu|nccl|nvml|nvrtc)\w+)
 
 def compiled(scene: Scene, line: str) -> Cause | None:
     """What a build's message means on this host."""
-    return next((found for judge in _JUDGES if (found := judge(scene, line)) is not None), None)
+    told = said(scene, "compile", line)
+    return told or next((found for judge in _JUDGES if (found := judge(scene, line)) is not None), None)
 
 
 def _where(scene: Scene) -> str:

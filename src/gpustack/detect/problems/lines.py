@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gpustack.detect.problems import compiling, faults
 from gpustack.detect.problems.loading import MISSING
+from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import Cause, stated
 from gpustack.detect.problems.programs import Program, writer
 from gpustack.detect.problems.registry import Finding, detects
@@ -40,7 +41,7 @@ ABOUT = (GRAPHICS, compiling.ABOUT, faults.ABOUT)
 OTHERS = later(
     r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure|sshd\b|CRON\b|sudo\b|"
     r"polkit|packagekitd|fwupd|tracker-(?:miner|extract)|"
-    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|level=debug|\bDEBUG\b|Mali|habana",
+    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug|(?-i:(?<!=)\bDEBUG\b)|Mali|habana",
     re.IGNORECASE,
 )
 _LEVEL = later(
@@ -63,7 +64,7 @@ _GRAVE = later(
 )
 _QUIET = later(
     r"level=(?:info|INFO|[Ww]arn\w*|WARN\w*)|\b[IW]\d{4} \d\d:|\bINFO\b|\[info\]|\"level\":\s*\"(?:info|warn\w*)\"|"
-    r"\(WW\)|\(II\)"
+    r"\(WW\)|\(II\)|\bWARNING \d\d-\d\d"
 )
 HARMLESS = later(
     r"module verification failed|taint|loading NVIDIA UNIX|\bno errors?\b|\b0 errors|without error|"
@@ -76,7 +77,7 @@ HARMLESS = later(
     r"status=0/SUCCESS|error reporting|"
     r"Could not locate (?!lib(?:cuda|nvidia-ml)\.so)\S+: pattern|"
     r"error[._-]?log|"
-    r"error handler|errors enabled|"
+    r"error handler|errors enabled|round-off errors|"
     r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
     r"skipping|optional|(?<!not )(?<!not terminate )successfully|"
     r"retry succeeded|Direct firmware load for .*regulatory|not configured as a|"
@@ -99,6 +100,16 @@ _FOLLOWS = later(
 )
 """What follows from a failure and names no cause."""
 
+_AFTER = later(
+    r"kernel errors might be asynchronously|For debugging consider passing|TORCH_USE_CUDA_DSA|See root cause above|"
+    r"no usable GPU found|one possible reason is|MUL_MAT failed|ggml-cuda\.cu:\d+: CUDA error$|"
+    r"while opening (?:en|de)coder|Could not open encoder before EOF|Failed setup for format|Failed to set value '|"
+    r"Device creation failed: -|Device setup failed for|No device available for decoder|sending frames to consumers|"
+    r"Task finished with error|Terminating thread with|Error (?:initializing|opening) output|Conversion failed|"
+    r"Error submitting|properly shut down NVML|rm_init_adapter failed|Error building extension",
+)
+"""The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
+
 _DAEMONS = later(
     r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi|nvidia-imex|nv-hostengine|nvidia-vgpu-mgr|"
     r"nvidia-powerd|"
@@ -107,8 +118,14 @@ _DAEMONS = later(
     r"nvidia-gridd|slurmd?\b.*(?:gres|gpu|nvml)",
     re.IGNORECASE,
 )
-_JUDGED = later(r"NVRM: Xid \(|nvidia-gridd: Failed to acquire licen[cs]e")
-"""The table of Xids judges the ones, also those of programs, and the state of the licence the others."""
+_JUDGED = later(r"NVRM: Xid \(|nvidia-gridd: Failed to acquire licen[cs]e|_kgspLogRpcTimeout")
+"""The table of Xids judges the ones, also those of programs, the state of the licence and a row of the kernel's log
+the others."""
+
+_WHILE_FAULTY = later(
+    r"busy or unavailable|CUDA(?:_ERROR_| )unknown error|CUDA_ERROR_(?:UNKNOWN|DEVICE_UNAVAILABLE)", re.IGNORECASE
+)
+"""What programs say while a GPU has a fault that the kernel's log names."""
 
 _OF_KERNEL = {"dmesg", "journalctl", "/var/log/kern.log", "/var/log/dmesg"}
 _VARYING = later(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
@@ -176,31 +193,41 @@ def _sources(line: Line) -> tuple[str, ...]:
 
 
 def _lines(scene: Scene) -> Iterator[Line]:
-    here = bool(scene.gpus) or scene.environment in {"container", "jetson"}
     known = _Known(scene)
     for path, text in logs(scene):
-        kinds: dict[str, tuple[str, int]] = {}
-        for line in text.splitlines():
-            kind = _VARYING.sub("#", quoted(line))
-            kinds[kind] = (line, kinds.get(kind, ("", 0))[1] + 1)
-        for line, count in reversed(kinds.values()):
-            if not _is_grave(line):
-                continue
-            program = writer(scene, path, line)
-            own = program is not None and program.own
-            if not (own or STACK.search(line) or (here and _is_ours(scene, line))):
-                continue
-            if MISSING.search(line) or _JUDGED.search(line) or known.explains(line):
-                continue
-            from gpustack.detect.problems.grammar import cause  # noqa: PLC0415 (few hosts have such a line)
+        found = list(_in_log(scene, known, path, text))
+        telling = [line for line in found if line.cause or not _AFTER.search(line.text)]
+        if telling or not any(known.explains(line) for line in text.splitlines()):
+            yield from telling or found[:1]
 
-            judged = cause(scene, line)
-            if judged is None and program is None and not STACK.search(line):
-                continue
-            quiet = bool(_QUIET.search(line))
-            vague = quiet or bool(_FOLLOWS.search(line)) or _is_kernels(path, line)
-            if (judged is not None and (judged.sure or not quiet)) or not vague:
-                yield Line(path=path, text=line, count=count, cause=judged, program=program)
+
+def _in_log(scene: Scene, known: _Known, path: str, text: str) -> Iterator[Line]:
+    """The grave lines of one log, the last first; lines that differ in numbers only are one."""
+    here = bool(scene.gpus) or scene.environment in {"container", "jetson", "wsl"}
+    kinds: dict[str, tuple[str, int]] = {}
+    for line in text.splitlines():
+        kind = _VARYING.sub("#", quoted(line))
+        kinds[kind] = (line, kinds.get(kind, ("", 0))[1] + 1)
+    for line, count in reversed(kinds.values()):
+        if not _is_grave(scene, line):
+            continue
+        program = writer(scene, path, line)
+        own = program is not None and program.own
+        if not (own or STACK.search(line) or (here and _is_ours(scene, line))):
+            continue
+        if MISSING.search(line) or _JUDGED.search(line) or known.explains(line):
+            continue
+        if _WHILE_FAULTY.search(line) and has_fault(scene):
+            continue
+        from gpustack.detect.problems.grammar import cause  # noqa: PLC0415 (few hosts have such a line)
+
+        judged = cause(scene, line)
+        if judged is None and program is None and not STACK.search(line):
+            continue
+        quiet = bool(_QUIET.search(line))
+        vague = quiet or bool(_FOLLOWS.search(line)) or _is_kernels(path, line)
+        if (judged is not None and (judged.sure or not quiet)) or not vague:
+            yield Line(path=path, text=line, count=count, cause=judged, program=program)
 
 
 def _is_ours(scene: Scene, line: str) -> bool:
@@ -239,9 +266,11 @@ def _is_kernels(path: str, line: str) -> bool:
     return ("kernel:" in line or path in _OF_KERNEL) and "NVRM" not in line
 
 
-def _is_grave(line: str) -> bool:
-    """Whether a line reports a failure, and not one that healthy hosts report."""
-    return bool((_LEVEL.search(line) or _GRAVE.search(line)) and not OTHERS.search(line) and not HARMLESS.search(line))
+def _is_grave(scene: Scene, line: str) -> bool:
+    """Whether a line reports a failure, by its words or by a row, and not one that healthy hosts report."""
+    if OTHERS.search(line) or HARMLESS.search(line):
+        return False
+    return bool(_LEVEL.search(line) or _GRAVE.search(line)) or stated(scene, line) is not None
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):

@@ -23,6 +23,14 @@ def kernel_log(scene: Scene) -> tuple[str, str]:
     return path, text[text.rfind("\n", 0, text.rfind(BOOT)) + 1 :] if BOOT in text else text
 
 
+def has_fault(scene: Scene) -> bool:
+    """Whether the kernel's log names a fault of a GPU, which every program then meets."""
+    from gpustack.solve.kernel_log import judge  # noqa: PLC0415 (few hosts have a line that asks for it)
+
+    text = kernel_log(scene)[1]
+    return "Xid (" in text and bool(judge(scene.matrix, text).message)
+
+
 @detects("detect-kernel-log")
 def kernel_messages(scene: Scene) -> Iterator[Finding]:
     """What the driver said of GPUs since the last boot."""

@@ -77,7 +77,7 @@ def is_like(scene: Scene, row: HostRow) -> bool:
     """Whether all conditions of the row hold on this host."""
     kernel = _NUMBERS.match(scene.kernel or scene.next_kernel or "")
     return (
-        (not row.environment or scene.environment in row.environment)
+        (not row.environment or bool({scene.environment, scene.container} & {*row.environment}))
         and (not row.os or scene.os.id in row.os)
         and (not row.driver or _within(scene.driver_version, row.driver))
         and (not row.kernel or _within(kernel[0] if kernel else None, row.kernel))

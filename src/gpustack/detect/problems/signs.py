@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from gpustack.detect import services
 from gpustack.detect.bus import ABOVE
 from gpustack.detect.problems.demands import plan_for
+from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
@@ -23,6 +24,9 @@ _OF_PROGRAMS = {2, 719}
 
 _OF_COMPAT = {803, 804}
 """Errors that CUDA gives where a libcuda of cuda-compat does not fit the driver or GPU."""
+
+_OF_FAULTS = {46, 999}
+"""Errors that every program meets while a GPU has a fault that the kernel's log names."""
 
 _OF_CONTAINERS = ("/var/log/pods/", "/var/log/containers/", "/var/lib/docker/containers/")
 _NUMBER = later(
@@ -82,6 +86,8 @@ def service_log(scene: Scene) -> Iterator[Finding]:
     every_number = frozenset[str]().union(*(numbers for _, _, numbers in lines))
     for code in scene.matrix.rows("driver-errors", "cuda", Code) if lines else ():
         if code.code in _OF_PROGRAMS or not code.is_in(everything, every_number):
+            continue
+        if code.code in _OF_FAULTS and has_fault(scene):
             continue
         told = ((path, line) for path, line, numbers in lines if code.is_in(line, numbers))
         place = next(((path, line) for path, line in told if line not in explained), None)
