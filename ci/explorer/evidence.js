@@ -7,9 +7,18 @@ function pages(facts, places) {
 
 // solve/gpu_lists.py: the evidence on a GPU and a driver release.
 function lookUp(facts, gpu, driver) {
+  const ids = gpu.device ? [gpu.device] : gpu.devices ?? [];
+  const some = ids.map((device) => lookUpDevice(facts, device, gpu.subsystem, driver)).filter(([kind]) => kind !== "no-list");
+  const named = some.find(([kind]) => kind !== "unlisted");
+  if (named || !some.length) return named ?? ["no-list", [], []];
+  const least = ([, first]) => [...first].sort(compareVersions)[0];
+  return some.reduce((best, one) => (compareVersions(least(one), least(best)) < 0 ? one : best));
+}
+
+function lookUpDevice(facts, device, subsystem, driver) {
   const { devices, read, stated, boards, dates } = facts.lists;
-  const row = devices[gpu.device] ?? { open: [], own: [], src: [] };
-  const board = gpu.subsystem ? boards[`${gpu.device} ${gpu.subsystem}`] : undefined;
+  const row = devices[device] ?? { open: [], own: [], src: [] };
+  const board = subsystem ? boards[`${device} ${subsystem}`] : undefined;
   if (board && compareVersions(driver, board[0]) < 0) return ["unlisted", [board[0]], board[1]];
   const branchOf = (text) => Number(text.split(".")[0]);
   const isAfter = (firsts, branch, last) => {
@@ -31,7 +40,7 @@ function lookUp(facts, gpu, driver) {
   };
   if (names("open", row.open)) return ["open-list", row.open, row.src];
   if (names("own", row.own)) return ["own-list", row.own, row.src];
-  const product = stated[gpu.device];
+  const product = stated[device];
   if (product && compareVersions(driver, product[0]) >= 0) return ["changelog", [product[0]], product[1]];
   if (row.open.length) return ["unlisted", row.open, row.src];
   return product ? ["unlisted", [product[0]], product[1]] : ["no-list", [], []];
@@ -53,8 +62,8 @@ function listed(question, candidate) {
     for (const gpu of host.gpus.filter((one) => one.launch)) {
       const [first, begin, src] = gpu.launch, day = question.facts.lists.windows[candidate.version] ?? "";
       if (!day || day >= begin) continue;
-      found.doubts.push(unknown(`driver==${candidate.version}: it is older than driver ${first}, the first one for Linux that ` +
-        `lists ${host.called(gpu)}, and no list of a driver for Windows was read`, { sources: pages(question.facts, src) }));
+      found.doubts.push(unknown(`driver==${candidate.version}: it is older than ${first}, and no list of a driver ` +
+        "for Windows was read", { sources: pages(question.facts, src) }));
     }
     return found;
   }
@@ -65,8 +74,10 @@ function listed(question, candidate) {
       found.doubts.push(unknown(`driver==${driver}: NVIDIA lists ${name} from ${firstRelease(first, driver)}`,
         { sources: pages(question.facts, src) }));
     } else if (kind === "unlisted") {
-      found.remarks.push(`no list that was read names ${name} for driver ${driver}; NVIDIA lists it for the open kernel ` +
-        `modules from ${firstRelease(first, driver)}, which proves nothing for the proprietary ones`);
+      const from = firstRelease(first, driver);
+      found.remarks.push(`no list that was read names ${name} for driver ${driver}; ` + (gpu.open === "impossible" ?
+        `NVIDIA's changelog names it from ${from}, which proves nothing: it omits drivers for data centres` :
+        `NVIDIA lists it for the open kernel modules from ${from}, which proves nothing for the proprietary ones`));
     } else if (kind === "no-list" && gpu.decisive && gpu.device) {
       found.remarks.push(`none of NVIDIA's lists of GPUs that were read names ${name} for any driver`);
     }

@@ -215,6 +215,7 @@ class Export:
             "nvenc": gpu.nvenc,
             "last": gpu.driver_last or "",
             "device": (gpu.pci_id or "").rpartition(":")[2].lower(),
+            "devices": [one.rpartition(":")[2].lower() for one in gpu.devices or ()],
             "subsystem": gpu.subsystem_id or "",
             "decisive": gpu.open_module == "required" or is_whole,
             "arch": processor_of(gpu, self.matrix)[0],

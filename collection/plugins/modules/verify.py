@@ -94,8 +94,11 @@ def main():
     words += ["--"] + given["components"] if given["components"] else []
     code, report, err = ask(module, words, "report", ["checks", "summary"])
     summary = report["summary"]
-    bad = ["%s: %s%s" % (one["id"], one["reason"], " (fix: %s)" % one["fix"] if one["fix"] else "")
-           for one in report["checks"] if one["status"] in ("fail", "error")]
+    bad = [
+        "%s: %s%s" % (one["id"], one["reason"], " (fix: %s)" % one["fix"] if one["fix"] else "")
+        for one in report["checks"]
+        if one["status"] in ("fail", "error")
+    ]
     answer = {"changed": False, "report": report, "summary": summary}
     if bad:
         module.fail_json(msg="; ".join(bad), **answer)

@@ -2,9 +2,9 @@
 
 import textwrap
 from collections import Counter
-from typing import Any
+from typing import Any, get_args
 
-from gpustack.model.facts import Rule, subject_of
+from gpustack.model.facts import Rule, Strength, subject_of
 
 LINES = 40
 """Lines of a screen that can be read without scrolling: the limit of the summary."""
@@ -56,7 +56,7 @@ def _rules(rows: list[dict[str, Any]], component: str, width: int, lines: int) -
 
 
 def _weight(row: dict[str, Any]) -> int:
-    return ("required", "only-if", "optional", "compiling", "advised").index(row.get("strength", "optional"))
+    return get_args(Strength).index(row.get("strength", "optional"))
 
 
 def _rule(row: dict[str, Any]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from msgspec import UNSET
+
 from gpustack.detect.products import Integrated, Products, device_digits, gpu_of, integrated_gpu
 from gpustack.errors import UsageError
 from gpustack.model.host import Gpu
@@ -201,4 +203,6 @@ def merged(gpus: list[Gpu], spelling: str | None) -> Gpu:
         values = {getattr(gpu, field) for gpu in gpus}
         shared[field] = values.pop() if len(values) == 1 else None
     shared["name"] = shared["name"] or spelling
+    if not shared["pci_id"]:
+        shared["devices"] = tuple(sorted({gpu.pci_id for gpu in gpus if gpu.pci_id})) or UNSET
     return Gpu(**shared)

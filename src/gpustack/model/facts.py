@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 Known = Literal["stated", "tested", "reported"]
-Strength = Literal["required", "only-if", "optional", "compiling", "advised"]
+Strength = Literal["required", "only-if", "optional", "compiling", "advised", "unproven"]
 
 COMPONENTS = (
     "driver",
@@ -92,7 +92,8 @@ class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
 
     ``strength``: required (also adds the object to the stack), only-if (required while ``when`` holds),
     optional (binds only if both are present), compiling (the compiler does not compile otherwise: a breach refuses the
-    toolkit that ``check`` is asked about, and is a warning elsewhere), advised (a breach is a warning).
+    toolkit that ``check`` is asked about, and is a warning elsewhere), advised (a breach is a warning),
+    unproven (between components: a breach is unknown, because sources disagree).
     ``says`` replaces the derived sentence if the source states an exception.
     """
 

@@ -54,7 +54,8 @@ class Gpu(Struct, frozen=True, kw_only=True):
     ``kind`` is the product class of the matrix (datacenter, professional, consumer, soc); ``open_module`` says whether
     open kernel modules can, must or cannot drive it; ``bound`` is the kernel module bound to it now. ``part`` names
     the visible part of it: "MIG 1g.5gb", "MIG" for one that is split, or to be, "vGPU T4-16Q",
-    "vGPU of g6f.large" if the type is unknown; omitted from the document for a whole GPU.
+    "vGPU of g6f.large" if the type is unknown; omitted from the document for a whole GPU. ``devices`` are the PCI ids
+    of all products that a given name stands for; omitted where ``pci_id`` is known, and on a machine.
     """
 
     name: str | None = None
@@ -74,6 +75,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     bound: str | None = None
     part: str | UnsetType = UNSET
     uuid: str | None = None
+    devices: tuple[str, ...] | UnsetType = UNSET
 
     @property
     def called(self) -> str:

@@ -172,7 +172,8 @@ class GpuProduct(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``kind``: datacenter, professional, consumer, soc, mobile-... ; ``open_module``: impossible, possible, required.
     ``nvenc``/``nvdec`` are engines on the board (0: known to be none, None: unknown). ``fabric``: "" or the reason
     why its baseboard requires a fabric manager ("nvswitch", "nvl72", ...). ``sessions``: NVENC session limit class.
-    ``driver_listed`` is the first driver that NVIDIA lists it for, ``open_listed`` the first with open modules.
+    ``driver_listed`` is the first driver that NVIDIA lists it for, ``open_listed`` the first with open modules;
+    ``announced`` the day on which NVIDIA presented it.
     ``bandwidth_gbs``/``fp16_tflops`` are datasheet figures (GB/s; dense TFLOP/s).
     """
 
@@ -188,6 +189,7 @@ class GpuProduct(Struct, frozen=True, kw_only=True, omit_defaults=True):
     driver_listed: str = ""
     open_listed: str = ""
     driver_last: str = ""
+    announced: str = ""
     memory_gib: float | None = None
     nvenc: int | None = None
     nvdec: int | None = None

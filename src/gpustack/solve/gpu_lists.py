@@ -28,6 +28,9 @@ LEAD_OF_WINDOWS = timedelta(days=60)
 
 _MOBILE = later(r"(?i)laptop|mobile|max-?q")
 
+Found = tuple[EvidenceKind, tuple[str, ...], tuple[str, ...]]
+"""The kind of evidence, the releases from which the GPU is listed, and the sources."""
+
 
 class DeviceLists(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first release of each branch whose list names a device: of the open modules, and the driver's own."""
@@ -57,11 +60,26 @@ class ListBook:
         for row in matrix.rows(SUBJECT, "branches", BranchRead):
             self.read[row.list][int(row.branch)] = row
 
-    def lookup(self, gpu: Gpu, driver: str) -> tuple[EvidenceKind, tuple[str, ...], tuple[str, ...]]:
-        """The kind of evidence, the releases from which the GPU is listed, and the sources."""
-        device = (gpu.pci_id or "").rpartition(":")[2].lower()
+    def lookup(self, gpu: Gpu, driver: str) -> Found:
+        """The kind of evidence, the releases from which the GPU is listed, and the sources.
+
+        Of several devices with its name the one that is listed first decides, unlisted ones do not.
+        """
+        found = [self._lookup(device, gpu.subsystem_id or "", driver) for device in self._devices_of(gpu)]
+        some = [one for one in found if one[0] != "no-list"]
+        listed = [one for one in some if one[0] != "unlisted"]
+        if listed or not some:
+            return next(iter(listed), ("no-list", (), ()))
+        return min(some, key=lambda one: min(map(version, one[1])))
+
+    def _devices_of(self, gpu: Gpu) -> tuple[str, ...]:
+        """The device id of a GPU, or those of all products that its name stands for."""
+        ids = (gpu.pci_id,) if gpu.pci_id else gpu.devices or ()
+        return tuple(one.rpartition(":")[2].lower() for one in ids)
+
+    def _lookup(self, device: str, subsystem: str, driver: str) -> Found:
         row = self.devices.get(device, DeviceLists(device=device))
-        board = self.boards.get((device, gpu.subsystem_id or "")) if gpu.subsystem_id else None
+        board = self.boards.get((device, subsystem)) if subsystem else None
         if board is not None and version(driver) < version(board.driver_listed):
             return "unlisted", (board.driver_listed,), board.src
         if self._names("open", row.open, driver):
@@ -99,19 +117,35 @@ class ListBook:
         }
 
     def before_launch(self, gpu: Gpu) -> tuple[str, str, tuple[str, ...]]:
-        """The first release for Linux that lists a GPU, a day before which none for Windows did, and the sources.
+        """What a GPU is younger than, in words, a day before which no release for Windows knew it, and the sources.
 
-        ("", "", ()) if the GPU is older than the lists that were read, or mobile: those come with drivers of makers.
+        The later of the day on which NVIDIA presented the GPU, and of the first release for Linux that lists it less
+        :data:`LEAD_OF_WINDOWS`. Laptops come with drivers of their makers, which are ahead of those lists, and lists
+        that began after the GPU prove nothing. ("", "", ()) if neither is known.
         """
-        device = (gpu.pci_id or "").rpartition(":")[2].lower()
+        found = [self._before(device, gpu) for device in self._devices_of(gpu)]
+        begin, what, src = min((one for one in found if one[0]), default=("", "", ()))
+        return what, begin, src
+
+    def _before(self, device: str, gpu: Gpu) -> tuple[str, str, tuple[str, ...]]:
         row, product = self.devices.get(device, DeviceLists(device=device)), self.stated.get(device)
         firsts = [*row.open, *row.own, *([product.driver_listed or ""] if product is not None else [])]
         days = sorted((day, text) for text in firsts if (day := self._dates.get(text, "")))
-        if not days or days[0][0] < LISTS_BEGIN or _MOBILE.search(gpu.name or ""):
-            return "", "", ()
-        day, first = days[0]
-        src = row.src or (product.src if product is not None else ())
-        return first, (date.fromisoformat(day) - LEAD_OF_WINDOWS).isoformat(), src
+        found: list[tuple[str, str, tuple[str, ...]]] = []
+        if days and days[0][0] >= LISTS_BEGIN and not _MOBILE.search(gpu.name or ""):
+            day, first = days[0]
+            begin = (date.fromisoformat(day) - LEAD_OF_WINDOWS).isoformat()
+            src = row.src or (product.src if product is not None else ())
+            found.append((begin, f"driver {first}, the first one for Linux that lists {gpu.called}", src))
+        shown = self.announced.get((device, gpu.subsystem_id or "")) or self.announced.get((device, ""))
+        if shown is not None:
+            found.append((shown.announced, f"{gpu.called}, which NVIDIA presented on {shown.announced}", shown.src))
+        return max(found, default=("", "", ()))
+
+    @cached_property
+    def announced(self) -> dict[tuple[str, str], GpuProduct]:
+        """The products whose day of presentation is known, by device and subsystem."""
+        return {(_device(row), row.subsystem): row for row in self._matrix.products if row.announced}
 
     def windows_day(self, driver: str) -> str:
         """A day on which a release for Windows was there: that of the first dated one of its branch, from it on."""

@@ -44,8 +44,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         """Why nothing is known about this pair, "" if something is."""
         if self.kind == "older":
             return (
-                f"driver=={self.driver}: it is older than driver {self.first[0]}, the first one for Linux that lists"
-                f" {self.gpu.called}, and no list of a driver for Windows was read"
+                f"driver=={self.driver}: it is older than {self.first[0]}, and no list of a driver for Windows was read"
             )
         if self.kind != "unlisted":
             return ""
@@ -58,11 +57,14 @@ class Evidence(Struct, frozen=True, kw_only=True):
         """A remark on a pair that is judged by its architecture; "" without one."""
         name = self.gpu.called
         if self.kind == "open-list-only":
-            return (
-                f"no list that was read names {name} for driver {self.driver}; NVIDIA lists it for the open kernel"
-                f" modules from {_name_first_release(self.first, self.driver)}, which proves nothing for the"
+            first = _name_first_release(self.first, self.driver)
+            known = (
+                f"NVIDIA's changelog names it from {first}, which proves nothing: it omits drivers for data centres"
+                if self.gpu.open_module == "impossible"
+                else f"NVIDIA lists it for the open kernel modules from {first}, which proves nothing for the"
                 " proprietary ones"
             )
+            return f"no list that was read names {name} for driver {self.driver}; {known}"
         if self.kind == "no-list" and self.is_decisive and self.gpu.pci_id:
             return f"none of NVIDIA's lists of GPUs that were read names {name} for any driver"
         return ""

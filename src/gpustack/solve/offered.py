@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpustack.solve.causes import Missing
 from gpustack.solve.own_files import built_for
-from gpustack.solve.question import JETSON_ONLY, Question, is_meant
+from gpustack.solve.question import OF_JETSON, Question, is_meant
 from gpustack.solve.words import in_words, join_and, title
 from gpustack.versions import is_within, version, version_key
 
@@ -175,7 +175,7 @@ def known_elsewhere(question: Question, component: str, range_text: str) -> str:
     system, arch = question.view.system(component), question.host.arch
     if not rows or any(row in question.released_here(component) for row in rows):
         return ""
-    newest = next((row for row in rows if row.status != JETSON_ONLY), rows[0])
+    newest = next((row for row in rows if row.status not in OF_JETSON), rows[0])
     name = f"{title(component)} {newest.version}"
     if newest.os and system not in newest.os:
         known = [text.capitalize() for text in newest.os]

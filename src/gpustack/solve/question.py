@@ -211,7 +211,7 @@ class Question:
         return [
             row
             for row in self.matrix.releases(component)
-            if row.is_for(system, arch) and (is_board or row.status != JETSON_ONLY)
+            if row.is_for(system, arch) and (is_board or row.status not in OF_JETSON)
         ]
 
     def _unknown(self, requirement: Requirement | None) -> tuple[Candidate, ...]:
@@ -230,6 +230,8 @@ class Question:
 _FINISHED = frozenset({"released", ""})
 JETSON_ONLY = "jetson-only"
 """The status of releases that came with JetPack and have no build for servers."""
+OF_JETSON = frozenset({JETSON_ONLY, "jetson-named"})
+"""Those, and further numbers by which a JetPack calls its CUDA: they are judged, and no plan picks them."""
 
 
 def support_rank(kind: str) -> int:

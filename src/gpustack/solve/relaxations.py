@@ -44,25 +44,38 @@ def relaxations(search: Search, constraints: frozenset[Constraint]) -> tuple[str
 
 
 def without(search: Search, component: str) -> Chosen | None:
-    """A stack with another version of ``component`` than requested, of the same line if possible."""
-    same_line = _of_the_same_line(search.question, component)
-    return same_line or search.leaving_out(frozenset({Asked(component)})).run()
+    """A stack with another version of ``component`` than requested, as near as possible.
+
+    Of the same line (major) if there is one, else of the nearest line, the later one first. A driver may be of any
+    branch: the policy knows better than the number.
+    """
+    question = search.question
+    for line in _lines(question, component):
+        found = _of_line(question, component, line)
+        if found is not None:
+            return found
+    return search.leaving_out(frozenset({Asked(component)})).run()
 
 
-def _of_the_same_line(question: Question, component: str) -> Chosen | None:
-    """A stack with another version of the requested major, if there is one."""
+def _lines(question: Question, component: str) -> tuple[int, ...]:
+    """The requested major, and the others of a component that is not the driver by their distance from it."""
     requirement = question.asked.get(component)
     if requirement is None:
-        return None
+        return ()
     candidates = question.candidates(component)
     clauses = [clause for clauses in version_range(requirement.versions).alternatives for clause in clauses]
     if not candidates and not clauses:
-        return None
-    meant = version(candidates[0].version) if candidates else clauses[0].version
-    line = parse_requirement(f"{component}=={meant.numbers[0]}.*")
+        return ()
+    asked = (version(candidates[0].version) if candidates else clauses[0].version).numbers[0]
+    known = {version(row.version).numbers[0] for row in question.released_here(component)} - {asked}
+    return (asked, *(() if component == "driver" else sorted(known, key=lambda one: (abs(one - asked), -one))))
+
+
+def _of_line(question: Question, component: str, line: int) -> Chosen | None:
+    """A stack with a version of this major, if there is one."""
     others = tuple(one for one in question.request.requirements if one.component != component)
-    request = msgspec.structs.replace(question.request, requirements=(*others, line))
-    return Search(question.varied(request)).run()
+    requirements = (*others, parse_requirement(f"{component}=={line}.*"))
+    return Search(question.varied(msgspec.structs.replace(question.request, requirements=requirements))).run()
 
 
 def _apart(question: Question) -> list[str]:

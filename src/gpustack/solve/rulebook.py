@@ -17,14 +17,15 @@ BUILT_FOR_BOARDS = frozenset({"cuda", "cudnn", "nccl", "tensorrt", "tensorrt-rtx
 class BoundRule:
     """A rule with its subject parsed. ``objects`` are what it is about: components or one property."""
 
-    __slots__ = ("component", "is_advice", "is_of_compiling", "objects", "pulls", "rule")
+    __slots__ = ("component", "is_advice", "is_of_compiling", "is_unproven", "objects", "pulls", "rule")
 
     def __init__(self, rule: Rule, component: str) -> None:
         self.rule = rule
         self.component = component
         self.objects: tuple[str, ...] = rule.equal or (rule.needs,)
         self.is_of_compiling = rule.strength == "compiling"
-        self.is_advice = rule.strength == "advised" or self.is_of_compiling
+        self.is_unproven = rule.strength == "unproven"
+        self.is_advice = rule.strength in {"advised", "unproven"} or self.is_of_compiling
         self.pulls = rule.strength in {"required", "only-if"}
 
     @property
@@ -113,12 +114,17 @@ class RuleBook:
         self, subject: tuple[str, str], other: tuple[str, str], view: HostView, *, advice: bool
     ) -> Iterator[BoundRule]:
         """Every rule of the subject (component, version) that refuses the other."""
+        for bound in self._breached(subject, other, view):
+            if bound.is_advice == advice and not bound.is_unproven:
+                yield bound
+
+    def unproven(self, subject: tuple[str, str], other: tuple[str, str], view: HostView) -> list[BoundRule]:
+        """The rules by which nobody knows whether the subject (component, version) is compatible with the other."""
+        return [bound for bound in self._breached(subject, other, view) if bound.is_unproven]
+
+    def _breached(self, subject: tuple[str, str], other: tuple[str, str], view: HostView) -> Iterator[BoundRule]:
         for bound in self.applying(*subject).get(other[0], ()):
-            if (
-                bound.is_advice == advice
-                and not bound.accepts(subject[1], other[1])
-                and view.holds(bound.rule.when, subject[0])
-            ):
+            if not bound.accepts(subject[1], other[1]) and view.holds(bound.rule.when, subject[0]):
                 yield bound
 
     def host_breach(

@@ -125,7 +125,8 @@ def _by_bulletin(question: Question, component: str) -> Iterator[tuple[Bulletin,
 def _branch(candidate: Candidate) -> str:
     if candidate.component != "driver":
         return ""
-    return candidate.release.branch if candidate.release is not None else candidate.version.partition(".")[0]
+    stated = candidate.release.branch if candidate.release is not None else ""
+    return stated or candidate.version.partition(".")[0]
 
 
 def _is_older(candidate: Candidate, bulletin: Bulletin) -> bool:

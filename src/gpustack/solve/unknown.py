@@ -94,7 +94,7 @@ def _as_of(question: Question, component: str) -> str:
 
 
 def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[Unknown]:
-    """Pairs of known versions that no rule covers although every release should have one."""
+    """Pairs of known versions that no rule covers although every release should have one, or of which none is sure."""
     found = []
     for subject, other in COVERED_PAIRS:
         one, two = picks.get(subject), picks.get(other)
@@ -103,6 +103,15 @@ def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[Un
         if not question.book.covers(subject, one.version, other, question.view):
             pair = f"{subject}=={one.version} with {other}=={two.version}"
             found.append(Unknown(reason=f"{pair}: compatibility unknown: no fact covers this pair"))
+            continue
+        found += [
+            Unknown(
+                reason=f"{subject}=={one.version} with {other}=={two.version}: {bound.rule.says.rstrip('.')}",
+                rule=bound.rule.id,
+                sources=question.matrix.addresses(bound.rule.src),
+            )
+            for bound in question.book.unproven((subject, one.version), (other, two.version), question.view)
+        ]
     return found
 
 

@@ -52,7 +52,9 @@ def ask(matrix: Matrix, question: str, gpu: str, os: str = "ubuntu22.04") -> Ver
         # with the toolkit: the driver that CUDA alone requires is lifted, for this CUDA and older ones
         ("cuda-compat==12.4 cuda==12.4.1 driver==470.57.02", "T4", "compatible"),
         ("cuda==12.4.1 driver==470.57.02", "T4", "incompatible"),
-        ("cuda-compat==13.0 cuda==12.9.1 driver==470.57.02", "T4", "compatible"),
+        ("cuda-compat==12.8 cuda==12.6.1 driver==470.57.02", "T4", "compatible"),
+        # what two pages of NVIDIA answer differently
+        ("cuda-compat==13.0 cuda==12.9.1 driver==470.57.02", "T4", "unknown"),
         ("cuda-compat==12.4 cuda==12.8.1 driver==470.57.02", "T4", "incompatible"),
         ("cuda-compat==12.4 cuda==12.4.1 driver==515.65.01", "T4", "incompatible"),
     ],
