@@ -20,7 +20,7 @@ class Question {
     const system = this.host.systemOf(component), arch = this.host.system.arch;
     const word = system === "windows" && arch !== "x86_64" ? `${system}-${arch}` : arch;
     return (this.facts.releases[component] ?? []).filter((row) => (!row.os || row.os.includes(system)) &&
-      (!row.arch || row.arch.includes(word)) && row.status !== "jetson-only");
+      (!row.arch || row.arch.includes(word)) && !["jetson-only", "jetson-named"].includes(row.status));
   }
 
   candidates(component, isFree = false) {
