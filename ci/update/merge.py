@@ -25,6 +25,7 @@ GROWING = {"gpu-lists": ("open", "own", "last")}
 
 _CONFIRM = {
     "driver_releases": "only lists that are not the vendor's name it",
+    "instances": "a person decides which machine types count",
     "manifest_sums": "only other packagers name it",
     "pins": "only other packagers name it",
     "scoop": "only other packagers name it",
@@ -35,6 +36,8 @@ _CONFIRM = {
 
 
 _JUDGED = {
+    "boards": "a person judges devices",
+    "gpu_code": "a person decides which releases count",
     "builds": "a person decides which builds count",
     "package_suffixes": "a person decides which builds count",
     "images": "a person decides which pairs count",

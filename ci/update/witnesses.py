@@ -7,7 +7,7 @@ from update.record import Found, Given
 from update.tables import Facts
 
 _RELEASES_OF = {"cuda-redist": "cuda", "cudnn-archives": "cudnn"}
-_OWN = frozenset({"repository_evidence", "pip_versions"})
+_OWN = frozenset({"repository_evidence", "pip_versions", "wheels"})
 """Tables of a component's own file whose rows are about its releases."""
 
 

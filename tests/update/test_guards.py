@@ -60,7 +60,7 @@ def test_a_release_of_which_one_source_knows_is_seen_and_its_wheels_wait() -> No
     found = run("wheels", page())
     (release,) = found.changes
     assert release.row == {"version": "2.99.1", "date": "2026-12-03", "src": ["pypi"], "status": "seen"}
-    assert [one.why for one in found.waiting] == ["only wheels knows nccl 2.99.1"]
+    assert [one.why for one in found.waiting] == ["only wheels knows nccl 2.99.1"] * 2, "its version and its wheel"
 
 
 def test_wheels_of_a_release_that_a_second_source_names_are_added() -> None:
@@ -80,8 +80,11 @@ def test_wheels_of_a_release_that_a_second_source_names_are_added() -> None:
 def test_a_place_that_a_person_left_out_is_not_proposed_again() -> None:
     given = source("wheels").rows([page()])
     file = "nvidia_nccl_cu13-2.99.1-py3-none-manylinux_2_18_x86_64.whl"
-    place = f"wheels.archives nccl 2.99.1 linux-x86_64 nvidia-nccl-cu13 {file}"
-    assert not merge("wheels", given, facts(), Witnesses(facts()), {place}).waiting
+    left_out = {
+        f"wheels.archives nccl 2.99.1 linux-x86_64 nvidia-nccl-cu13 {file}",
+        "nccl.wheels nvidia-nccl-cu13 2.99.1",
+    }
+    assert not merge("wheels", given, facts(), Witnesses(facts()), left_out).waiting
 
 
 @pytest.mark.parametrize(

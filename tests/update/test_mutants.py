@@ -19,6 +19,9 @@ from update.witnesses import Witnesses
 
 BODIES = Path(__file__).parent / "bodies"
 ALONE = (
+    "ffmpeg_pages",
+    "instances",
+    "nccl_makefiles",
     "pins",
     "tensorrt_manifests",
     "csaf",
@@ -33,6 +36,8 @@ ALONE = (
     "scoop",
     "tag_days",
     "tags",
+    "toolkit_targets",
+    "triton_branches",
     "wheels",
 )
 """Sources that read each body for itself, or with a few; lists of GPUs and of drivers are read together."""

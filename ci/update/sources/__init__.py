@@ -9,11 +9,14 @@ from update.sources import (
     csaf,
     driver_releases,
     ends,
+    ffmpeg_pages,
     frameworks,
     gpu_lists,
     image_files,
     image_tags,
+    instances,
     manifest_sums,
+    nccl_makefiles,
     pci_ids,
     pins,
     redist,
@@ -25,6 +28,8 @@ from update.sources import (
     tags,
     tensorrt_manifests,
     tensorrt_wheels,
+    toolkit_targets,
+    triton_branches,
     wheels,
 )
 
@@ -46,13 +51,18 @@ ALL: tuple[Source, ...] = tuple(
         gpu_lists,
         image_tags,
         image_files,
+        instances,
         pci_ids,
         ends,
         pins,
         scoop,
+        ffmpeg_pages,
+        nccl_makefiles,
         manifest_sums,
         tensorrt_manifests,
         tensorrt_wheels,
+        toolkit_targets,
+        triton_branches,
     )
 )
 """Sources of releases come first: what they name confirms the rows of the others."""

@@ -1,4 +1,4 @@
-"""What each tag of nv-codec-headers says of itself: the SDK and the drivers of its README, the version of its API."""
+"""What each tag of nv-codec-headers says of itself: its SDK, the drivers of its README, the version of its API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HAND_OUT = "README and include/ffnvcodec/nvEncodeAPI.h of each tag of FFmpeg/nv-
 _ADDRESS = re.compile(
     r"https://github\.com/FFmpeg/nv-codec-headers/blob/n([\d.]+)/(README|include/ffnvcodec/nvEncodeAPI\.h)"
 )
-_SDK = re.compile(r"Corresponds to Video Codec SDK version (\d+\.\d+\.\d+)\.")
+_SDK = re.compile(r"Corresponds to Video Codec SDK version \d+\.\d+\.\d+\.")
 _DRIVER = re.compile(r"(Linux|Windows): (\d{3}\.\d{1,3}(?:\.\d{2})?) or newer")
 _API = re.compile(r"#define NVENCAPI_(MAJOR|MINOR)_VERSION (\d{1,3})")
 
@@ -24,18 +24,19 @@ def rows(bodies: Sequence[Body]) -> Given:
         known = _ADDRESS.fullmatch(body.address)
         if known is None:
             raise refuse(body.address, "is no file of the headers that the facts use")
-        row = found.setdefault(known[1], {"version": known[1], "src": ["nvh"]})
+        sdk = known[1].rpartition(".")[0]  # a README may still name the one before
+        row = found.setdefault(known[1], {"version": known[1], "sdk": sdk, "src": ["nvh"]})
         row |= _of_readme(body) if known[2] == "README" else _of_header(body)
     return Given(tuple(Found("nv-codec-headers", "releases", row) for row in found.values()))
 
 
 def _of_readme(body: Body) -> Row:
+    """The first drivers that are named; those of optional features follow them."""
     content = text_of(body)
-    sdk = _SDK.search(content)
-    drivers = {name.lower(): release for name, release in _DRIVER.findall(content)}
-    if sdk is None or set(drivers) != {"linux", "windows"}:
+    drivers = {name.lower(): release for name, release in reversed(_DRIVER.findall(content))}
+    if not _SDK.search(content) or set(drivers) != {"linux", "windows"}:
         raise refuse(body.address, "does not say for which SDK and drivers it is")
-    return {"sdk": sdk[1], "driver_linux": drivers["linux"], "driver_windows": drivers["windows"]}
+    return {"driver_linux": drivers["linux"], "driver_windows": drivers["windows"]}
 
 
 def _of_header(body: Body) -> Row:

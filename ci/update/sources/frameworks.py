@@ -12,6 +12,7 @@ from frameworks.recipes import RECIPES
 from update.record import Body, Found, Given, Row, refuse
 from update.sources.digests import digest_of
 from update.sources.index import WheelFile, wheels_of
+from update.sources.wheel_pairings import NAMES, pairings
 
 HAND_OUT = "pages of the index, as for wheels; digests of wheels, which ci/frameworks makes"
 SUBJECT = "frameworks"
@@ -29,6 +30,9 @@ def rows(bodies: Sequence[Body]) -> Given:
         raise refuse(where, str(exc)) from exc
     found = [Found(SUBJECT, "framework_builds", row) for row in builds]
     found += [Found(SUBJECT, "framework_files", row) for row in files]
+    requires = {file: read["requires"] for file, read in digests.items()}
+    paired = (row for name in NAMES if name in pages for row in pairings(name, pages[name], requires))
+    found += [Found("cudnn", "pairings", row) for row in paired]
     covers = [(SUBJECT, "framework_files", {"component": name}) for name in pages if name in RECIPES]
     return Given(tuple(found), tuple(covers))
 

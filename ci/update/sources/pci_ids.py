@@ -14,19 +14,23 @@ _HEADS = ("#\n#\tList of PCI ID's\n", "#\n#\tList of PCI IDs\n")
 _DEVICE = re.compile(r"\t([0-9a-f]{4})  ([^\x00-\x1f]+)")
 _SUBSYSTEM = re.compile(r"\t\t[0-9a-f]{4} [0-9a-f]{4}  [^\x00-\x1f]+")
 _GPU = re.compile(r"([A-Z][A-Z0-9]+(?: ?/ ?[A-Z0-9]+)?) \[(.+)\]")
-_UNNAMED = re.compile(r"G[A-Z]\d{2,3}[A-Z]*")
+_UNNAMED = re.compile(r"(?:G[A-Z]|TU)\d{2,3}[A-Z]*")
 """A device of which only the chip is known."""
 _FAMILIES = {
-    "consumer": re.compile(r"GeForce|TITAN"),
-    "professional": re.compile(r"Quadro|NVS|RTX PRO|RTX A?\d{3,4}\b"),
-    "datacenter": re.compile(r"Tesla|GRID|^[ABHL]\d{2,3}"),
+    "datacenter": re.compile(r"Tesla|GRID|Server Edition|HGX|^(?:[ABHL]\d{1,3}|G[BH]\d00)(?!\w)"),
+    "consumer": re.compile(r"GeForce|TITAN|^ION\b|^nForce", re.IGNORECASE),
+    "professional": re.compile(r"Quadro|NVS|RTX PRO|RTX A?\d{1,4}H?\b|^T\d{3,4}\b"),
 }
-"""The words of a product's name that tell its class."""
+"""The words of a product's name that tell its class; the first class counts."""
 
 
 def rows(bodies: Sequence[Body]) -> Given:
     """The devices of the vendor that are GPUs by the form of their name: chip, and product in brackets."""
-    return Given(tuple(Found("gpus", "products", row) for body in bodies for row in _devices(body)))
+    products = [row for body in bodies for row in _devices(body)]
+    unnamed = [row for row in products if row["name"].endswith(f"({row['device']})")]
+    doubts = [{"device": row["device"], "confidence": "unnamed", "src": row["src"]} for row in unnamed]
+    found = [Found("gpus", "products", row) for row in products]
+    return Given((*found, *(Found("gpus", "boards", row) for row in doubts)))
 
 
 def _devices(body: Body) -> Iterator[Row]:

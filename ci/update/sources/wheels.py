@@ -57,6 +57,8 @@ def rows(bodies: Sequence[Body]) -> Given:
     found += [Found("wheels", "archives", row) for row in toolkits(offered, requires)]
     found += _releases(offered)
     found += [Found("cudnn", "pip_versions", row) for name in pages for row in _uploads(name, pages[name])]
+    of_nccl = [name for name in pages if PROJECTS[name].component == "nccl"]
+    found += [Found("nccl", "wheels", row) for name in of_nccl for row in _versions(name, offered[name])]
     return Given(tuple(found), tuple(_covers(pages)))
 
 
@@ -106,6 +108,13 @@ def _uploads(project: str, wheels: Iterable[WheelFile]) -> Iterator[Row]:
         sizes = [one.size for one in files if one.platform == "linux-x86_64"]
         row |= {"size": sizes[0]} if sizes else {}
         yield {**row, **({"yanked": "true"} if all(one.is_yanked for one in files) else {}), "src": ["pypi"]}
+
+
+def _versions(project: str, wheels: Sequence[WheelFile]) -> Iterator[Row]:
+    """The day on which each version of a project's wheels appeared."""
+    for version in dict.fromkeys(one.version for one in wheels):
+        day = min(one.day for one in wheels if one.version == version)
+        yield {"project": project, "version": version, "date": day, "src": ["pypi"]}
 
 
 def _release_of(wheel: WheelFile) -> str:
