@@ -85,6 +85,7 @@ PROGRAMS = (
     "/home/*", "/root/*", "/workspace/*", "/var/log/pods/*", "/var/log/containers/*", "/var/lib/docker/containers/*",
     "/var/log/*installer.log", "/var/log/tritonserver*", "/var/log/vllm*", "/var/log/libvirt/*", "/var/log/ollama*",
     "/var/log/startup*", "/var/log/slurm*", "/var/log/enroot*", "/config/*", "/var/log/pve/tasks/*",
+    "/var/cache/akmods/*",
 )  # fmt: skip
 """Logs of single programs: their failures count although they name no GPU."""
 
@@ -159,7 +160,7 @@ WORDS = (
     b"unknown service runtime", b"io.containerd.grpc.v1.cri", b"runtime handler", b"sysfsdev", b"mediated device",
     b"infiniband", b"kata", b"SELinux is preventing",
     b"not exist or is not accessible", b"generation FAILED", b"more space on the", b"info from any available",
-    b"control display is undefined",
+    b"control display is undefined", b"No devices were", b"but it is not a shared", b"akmod",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 

@@ -57,6 +57,8 @@ _SYSTEMS = {
     "bazzite39": ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=39\n", "6.6.9-200.fsync.fc39.x86_64"),
     "cos": ("ID=cos\nVERSION_ID=109\n", "6.1.75+"),
     "talos": ('ID=talos\nVERSION_ID="v1.11.0"\n', "6.12.43-talos"),
+    "void": ("ID=void\n", "6.12.28_1"),
+    "alpine": ("ID=alpine\nVERSION_ID=3.21.3\n", "6.12.21-0-lts"),
 }
 _DRIVERS = {"ubuntu": "/usr/lib/x86_64-linux-gnu", "debian": "/usr/lib/x86_64-linux-gnu", "fedora": "/usr/lib64"}
 

@@ -20,10 +20,15 @@ _ERROR = (
     r"\berror:|\bERROR:|\bfatal:|undefined reference|\bundefined!|No space left on device|Killed\b|"
     r"The kernel you are installing for is a|"
     r"Kernel configuration is invalid|modules/\S+/build: No such file|"
-    r"version[- ]check failed|No rule to make target|is needed by |cannot be found|objtool: |internal compiler error"
+    r"version[- ]check failed|No rule to make target|is needed by |cannot be found|objtool: |internal compiler error|"
+    r": (?:command )?not found$|^make\S*: (?!\*\*\*)[\w./+-]+: (?:No such file|Command not found|Permission denied)"
 )
+_GAVE_UP = r"^make\S*: \*\*\* .*Error \d+$"
+"""All that a build says whose compiler was quiet, or wrote elsewhere."""
+
 _CONSEQUENCE = (
-    r"^make\S*\s(?!.*modules/\S+/build: No such)|\*\*\* (?!/lib/modules)|Bad exit status|Failed build dependencies|"
+    r"^make\S*\s(?!.*modules/\S+/build: No such|[\w./+-]+: (?:No such file|Command not|Permission denied))|"
+    r"\*\*\* (?!/lib/modules)|Bad exit status|Failed build dependencies|"
     r"RPM build errors"
 )
 _HEAD = rf"The kernel was built by:|You are using:|make\.log for|^DKMS |{_RELEASE}|Kernel source path"
@@ -45,7 +50,8 @@ def telling(text: str) -> str:
     lines = [re.sub(_PREFIX, "", line).strip()[:400] for line in text.splitlines()]
     heads = [line for line in lines if re.search(_HEAD, line)][:4]
     errors = [line for line in lines if re.search(_ERROR, line) and not re.search(_CONSEQUENCE, line)]
-    return "".join(f"{line}\n" for line in dict.fromkeys((*heads, *errors[:8])))
+    ends = [] if errors else [line for line in lines if re.search(_GAVE_UP, line)][-1:]
+    return "".join(f"{line}\n" for line in dict.fromkeys((*heads, *errors[:8], *ends)))
 
 
 def failed_builds(evidence: Evidence) -> tuple[BuildLog, ...]:
@@ -61,7 +67,8 @@ def failed_builds(evidence: Evidence) -> tuple[BuildLog, ...]:
         lines = text.splitlines()
         kernel = akmods[3] if akmods else next((k[1] for line in lines if (k := re.search(_KERNEL, line))), "")
         built = re.search(r"The kernel was built by:\s*(?:\S*?-)?(gcc-\d+|clang(?:-\d+)?)\b", text)
-        error = next((line for line in lines if re.search(_ERROR, line) and not re.search(_CONSEQUENCE, line)), "")
+        errors = (line for line in lines if re.search(_ERROR, line) and not re.search(_CONSEQUENCE, line))
+        error = next(errors, next((line for line in lines if re.search(_GAVE_UP, line)), ""))
         found.append(
             BuildLog(
                 path=path, module=match[1], version=match[2], kernel=kernel, error=error,

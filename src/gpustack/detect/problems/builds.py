@@ -25,6 +25,16 @@ _INTERFACE = (
     r"implicit declaration|has no member|undeclared|too (?:few|many) arguments|incompatible pointer|conflicting types|"
     r"unknown type name|No such file or directory|expected .* before|assignment to|initialization of|passing argument"
 )
+_TOOL = (
+    r"([\w.+-]+): (?:command )?not found$|"
+    r"^make\S*: (?!/lib/modules/|/usr/src/)(?:[\w.+-]*/)*([\w.+-]+): (?:No such file|Command not found)"
+)
+_OF_TOOLS = {
+    "g++": ("g++", "gcc-c++"), "c++": ("g++", "gcc-c++"), "cc": ("gcc", "gcc"), "ld": ("binutils", "binutils"),
+    "strip": ("binutils", "binutils"), "objcopy": ("binutils", "binutils"), "pahole": ("pahole", "dwarves"),
+}  # fmt: skip
+"""The packages of programs whose name they do not have: of Debian's family, and of the others."""
+
 OWN_HEADER = r"(?:nvmisc|nvtypes|nvstatus|os-interface|nv-linux|nv-misc|nv-kernel-interface-api|conftest)\.h"
 """Headers that a driver's own sources have."""
 
@@ -146,13 +156,9 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
     """What the first error means, and what puts it right."""
     kernel, error = log.kernel or scene.next_kernel or scene.kernel or "", log.error
     again = rebuild(scene, kernel)
-    missing = re.match(r"(\S+) is needed by ", error)
-    if missing:
-        tool = {"zypper": "zypper", "yum": "yum"}.get(scene.os.family or "", "dnf")
-        return (
-            "A package that the build requires is missing.",
-            f"{cures.command(tool, 'install', missing[1])}, then {again}",
-        )
+    lacks = _lacks(scene, error)
+    if lacks:
+        return lacks[0], f"{lacks[1]}, then {again}"
     if "No space left" in error:
         return "The disk is full.", f"`df -h /var /tmp` shows which file system; make room, then {again}"
     if re.search(r"Killed\b|internal compiler error", error):
@@ -168,6 +174,27 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
     if ceiling or re.search(_INTERFACE, error):
         return f"Kernel {kernel} is newer than this driver knows. {ceiling}".rstrip(), _newer_driver(scene, log, kernel)
     return "The rest of the log says more.", f"check {log.path}; then {again}"
+
+
+def _lacks(scene: Scene, error: str) -> tuple[str, str] | None:
+    """The package or program that a build did not find, and the command that installs it."""
+    package = re.match(r"(\S+) is needed by ", error)
+    if package:
+        manager = {"zypper": "zypper", "yum": "yum"}.get(scene.os.family or "", "dnf")
+        return "A package that the build requires is missing.", cures.command(manager, "install", package[1])
+    tool = re.search(_TOOL, error)
+    if tool:
+        name = tool[1] or tool[2]
+        return f"The program {name}, which the build runs, is not installed.", _install(scene, name)
+    return None
+
+
+def _install(scene: Scene, tool: str) -> str:
+    """The command that installs a program which a build runs."""
+    debian, other = _OF_TOOLS.get(tool, (tool, tool))
+    if scene.system is not None and scene.system.manager == "pacman":
+        return cures.install(scene, ["base-devel"])
+    return cures.install(scene, [debian if scene.os.family == "apt" else other])
 
 
 def _other_compiler(scene: Scene, log: BuildLog, kernel: str) -> tuple[str, str]:

@@ -31,8 +31,12 @@ _PROGRAM = later(
     r"[\s:])(?P<shell>[\w./-]+): (?:command )?not found"
     r"|fork/exec (?P<fork>[\w./-]+): no such file|No such file or directory: '(?P<py>[\w.-]+)'"
     r"|failed to run command \W(?P<chroot>[\w./-]+)\W: No such file"
+    r"|executable file `(?P<crun>[\w./-]+)` not found"
     r"|Failed to (?:locate|find) executable (?P<unit>[\w./-]+)|Command not found: (?P<hook>[\w.-]+)"
 )
+_ENGINE = later(r"OCI runtime|\bcrun\b|\brunc\b|containerd task|starting container process")
+"""What starts programs in containers."""
+
 _MODULE = later(
     r"Module (?P<name>[\w-]+) not found(?: in directory /lib/modules/(?P<kernel>[\w.+-]+)|\.?\s*$)"
     r"|could not insert '(?P<insert>[\w-]+)': (?P<why>[^\"\\]+)|[Ff]ailed to (?:insert|find|"
@@ -266,8 +270,17 @@ def _program(scene: Scene, line: str) -> Cause | None:
     path = next(one for one in found.groups() if one)
     name = path.rpartition("/")[2]
     owner = next((component for like, component in PROGRAMS.items() if fnmatchcase(name, like)), "")
-    if not owner and not found["exec"] and not found["fork"] and not found["chroot"] and not found["unit"]:
+    if not owner and not any(found[name] for name in ("exec", "crun", "fork", "chroot", "unit")):
         return None
+    if owner == "driver" and _ENGINE.search(line) and scene.driver_is_loaded and scene.environment != "container":
+        return Cause(
+            says=f"the container has no {name}: the driver of this host was not added to it, as where an engine starts "
+            "it without NVIDIA's runtime or CDI",
+            fix="docker: --gpus all; podman: --device nvidia.com/gpu=all; a pod: runtimeClassName: nvidia, or NVIDIA's "
+            "runtime as the default one (`sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default`, "
+            "then `sudo systemctl restart containerd`); NVIDIA_DRIVER_CAPABILITIES must have utility",
+            sure=True,
+        )
     there = scene.evidence.has(f"/usr/bin/{name}") or scene.evidence.marks.get(f"named {path}") == "there"
     fix = f"{plan(owner)} installs it" if owner else f"install the package that has {name}, or correct the path"
     if owner == "driver":

@@ -41,7 +41,8 @@ ABOUT = (GRAPHICS, compiling.ABOUT, faults.ABOUT)
 OTHERS = later(
     r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure|sshd\b|CRON\b|sudo\b|"
     r"polkit|packagekitd|fwupd|tracker-(?:miner|extract)|"
-    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug|(?-i:(?<!=)\bDEBUG\b)|Mali|habana",
+    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug|Mali|habana|"
+    r"(?-i:(?<!=)\bDEBUG\b)(?!.*produced output: )",
     re.IGNORECASE,
 )
 _LEVEL = later(
@@ -58,7 +59,9 @@ _GRAVE = later(
     r"does not exist|killed|dumped core|GLXBadContext|not appropriate|will not replace|"
     r"Conflicting values|filtered out|attempt to install|refusing|zero accessible|"
     r"blocked for more|soft lockup|nobody cared|Link Down|"
-    r"not present|should be|restricted|clashes|fatal|incompatible with|undefined reference|required to|"
+    r"not present|should be|restricted|not a shared|only works in|clashes|fatal|incompatible with|"
+    r"undefined reference|required to|"
+    r"Consult /var/lib/dkms|No akmod packages|Kernel \d\S+ not installed|Ignoring nvidia\S*-kmod|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
     r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
 )
@@ -70,13 +73,14 @@ HARMLESS = later(
     r"module verification failed|taint|loading NVIDIA UNIX|\bno errors?\b|\b0 errors|without error|"
     r"error[=:] ?(?:null|nil|none|\"\"|<nil>|0\b)|"
     r"errors?[=:] ?(?:0\b|\[\])|i2c timeout error|ucsi_ccg|i2c_transfer failed|persistence mode|"
-    r"is not a symbolic link|_DSM|(?<!option will be )ignor(?:ing|ed)(?!: Missing dependencies)|NUMA node|"
+    r"is not a symbolic link|_DSM|(?<!option will be )ignor(?:ing|ed)(?!: Missing dependencies| nvidia\S*-kmod as)|"
+    r"NUMA node|"
     r"has no holdoff time|libnccl-(?:net|tuner|profiler)|libibverbs|"
     r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|Failed to load module \"(?:nv|fbdev|vesa)\"|"
     r"gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
     r"status=0/SUCCESS|error reporting|"
     r"Could not locate (?!lib(?:cuda|nvidia-ml)\.so)\S+: pattern|"
-    r"error[._-]?log|"
+    r"error[._-]?log|Not found in dkms status|nvidia-modprobe\b[^']*' failed|"
     r"error handler|errors enabled|round-off errors|"
     r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
     r"skipping|optional|(?<!not )(?<!not terminate )successfully|"
@@ -95,6 +99,7 @@ _FOLLOWS = later(
     r"CrashLoop|Error syncing pod|Job for |"
     r"control process exited|"
     r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed|"
+    r"failed to prepare transaction|unresolvable package conflicts|Terminating early due to|while performing the step|"
     r"dpkg: error processing|Sub-process|dracut: FAILED|make\S*: \*\*\* \[.*Error \d+\s*$",
     re.IGNORECASE,
 )
@@ -204,6 +209,7 @@ def _lines(scene: Scene) -> Iterator[Line]:
 def _in_log(scene: Scene, known: _Known, path: str, text: str) -> Iterator[Line]:
     """The grave lines of one log, the last first; lines that differ in numbers only are one."""
     here = bool(scene.gpus) or scene.environment in {"container", "jetson", "wsl"}
+    builds = [path for path in scene.evidence.files if path.endswith(("/make.log", ".failed.log"))]
     kinds: dict[str, tuple[str, int]] = {}
     for line in text.splitlines():
         kind = _VARYING.sub("#", quoted(line))
@@ -218,6 +224,8 @@ def _in_log(scene: Scene, known: _Known, path: str, text: str) -> Iterator[Line]
         if MISSING.search(line) or _JUDGED.search(line) or known.explains(line):
             continue
         if _WHILE_FAULTY.search(line) and has_fault(scene):
+            continue
+        if any(build in line for build in builds):  # that log itself is judged
             continue
         from gpustack.detect.problems.grammar import cause  # noqa: PLC0415 (few hosts have such a line)
 

@@ -33,6 +33,9 @@ def secure_boot(scene: Scene) -> Iterator[Finding]:
             continue
         state, key = _signature(scene, kernel)
         why = _why(scene, kernel, state, key, refused)
+        if not why and kernel == scene.kernel and "unavailable key" in refused and key in (_firmware_keys(scene) or ()):
+            yield _untrusting(kernel, refused)
+            return
         if why:
             line = f": {refused[:200]}" if refused and kernel == scene.kernel else ""
             yield Finding(
@@ -42,6 +45,19 @@ def secure_boot(scene: Scene) -> Iterator[Finding]:
                 reboot=True,
             )
             return
+
+
+def _untrusting(kernel: str, refused: str) -> Finding:
+    """A kernel that refuses a module although its key is enrolled."""
+    return Finding(
+        message=f"Secure Boot is enabled and the nvidia module of kernel {kernel} is signed by a key that is enrolled, "
+        f"and the kernel refuses it still: it takes no modules by the firmware's or shim's keys: {refused[:200]}",
+        fix=f"`sudo modprobe nvidia` shows whether that lasts; a kernel that trusts enrolled keys has "
+        f"CONFIG_INTEGRITY_MACHINE_KEYRING=y (`grep INTEGRITY_ /boot/config-{kernel}`): boot the distribution's own "
+        "kernel, or switch Secure Boot off",
+        reboot=True,
+        sources=("https://github.com/deepin-community/kernel/issues/2144",),
+    )
 
 
 def _refusal(scene: Scene) -> str:
