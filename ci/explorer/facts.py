@@ -17,7 +17,7 @@ from gpustack.detect.products import Products
 from gpustack.errors import GpustackError
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import PROPERTIES, Release, When
-from gpustack.model.frameworks import FRAMEWORKS, INDEXES, Build, NotNewer
+from gpustack.model.frameworks import EXPLORED, INDEXES, Build, NotNewer
 from gpustack.model.host import Gpu, Host
 from gpustack.model.places import GpuProduct, System
 from gpustack.model.request import Request
@@ -292,7 +292,7 @@ class Export:
 
     def _frameworks(self) -> dict[str, Any]:
         everywhere = Catalog(self.matrix)
-        found = {name: [self._build(build) for build in everywhere.everywhere(name)] for name in FRAMEWORKS}
+        found = {name: [self._build(build) for build in everywhere.everywhere(name)] for name in EXPLORED}
         return {name: builds for name, builds in found.items() if builds}
 
     def _build(self, build: Build) -> dict[str, Any]:
@@ -344,7 +344,7 @@ def _held(pinned: Mapping[str, str]) -> dict[str, str]:
     return {
         name: text
         for name, text in pinned.items()
-        if name in FRAMEWORKS or name == "cuda-toolkit" or any(word in name for word in words)
+        if name in EXPLORED or name == "cuda-toolkit" or any(word in name for word in words)
     }
 
 

@@ -17,6 +17,7 @@ from update.sources.index import WheelFile
 
 _LIBRARY = re.compile(r"\.(so|dll|pyd)\b")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_RUNTIME = re.compile(rb"libcudart\.so\.\d+")
 
 
 def digest(session: requests.Session, wheel: WheelFile, cache: Path, *, libraries: bool) -> Body:
@@ -48,7 +49,9 @@ def _read(session: requests.Session, wheel: WheelFile, *, libraries: bool) -> Ro
         if recipe.text and re.search(recipe.text, name):
             found["texts"][name] = archive.read(info).decode()
         if recipe.library and libraries and re.search(recipe.library, name):
-            found["members"][name] = _code(archive, name)
+            found["members"][name] = _code(archive, name, recipe.enough)
+            if recipe.linked:
+                found["libs"] += runtimes(archive, name)
     return found
 
 
@@ -64,10 +67,21 @@ def _is_telling(name: str, marker: str) -> bool:
     return _LIBRARY.search(name) is not None and ("libcudart" in name or is_marker)
 
 
-def _code(archive: Any, name: str) -> Row:  # noqa: ANN401 (a ZipFile)
+def runtimes(archive: Any, name: str) -> list[str]:  # noqa: ANN401 (a ZipFile)
+    """The CUDA runtimes that a library names: those that it loads."""
+    found: set[bytes] = set()
+    with archive.open(name) as stream:
+        rest = b""
+        while chunk := stream.read(1 << 22):
+            found.update(_RUNTIME.findall(rest + chunk))
+            rest = chunk[-64:]
+    return sorted(one.decode() for one in found)
+
+
+def _code(archive: Any, name: str, enough: int) -> Row:  # noqa: ANN401 (a ZipFile)
     if "torch_python" in name:
         kinds = zip(("sm", "compute"), stated_flags(archive.read(name)), strict=True)
         return {"flags": [" ".join(f"{kind}_{text.replace('.', '')}" for kind, found in kinds for text in found)]}
     with archive.open(name) as stream:
-        containers, found = counted(stream)
+        containers, found = counted(stream, enough)
     return {"containers": containers, "n": {f"{kind}_{arch}": times for (kind, arch), times in found.items()}}

@@ -179,7 +179,7 @@ def _requirements(lines: list[str], wheel: WheelFile) -> tuple[list[str], list[s
         text = f"{name}{extras}{','.join(sorted(map(str, one.specifier), reverse=True))}"
         if one.marker is None or one.marker.evaluate({**place, "extra": ""}):
             needed[text] = None
-        elif "extra" in str(one.marker) and re.search(r"cuda", str(one.marker)):
+        elif "extra" in str(one.marker) and re.search(r"cuda|cu\d\d", str(one.marker)):
             optional[text] = None
     return list(needed), [text for text in optional if text not in needed]
 

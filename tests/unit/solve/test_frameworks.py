@@ -6,8 +6,9 @@ import pytest
 
 from gpustack.detect.describe import describe
 from gpustack.detect.properties import Properties
-from gpustack.errors import UsageError
+from gpustack.errors import NoSolutionError, UsageError
 from gpustack.matrix.index import load_matrix
+from gpustack.model.frameworks import INDEXES, UNJUDGED, Unjudged
 from gpustack.model.request import Request
 from gpustack.model.resolution import Verdict
 from gpustack.solve.check import check
@@ -85,9 +86,46 @@ def test_a_plan_keeps_to_the_pins_of_libraries() -> None:
     assert picked["nvidia-nccl-cu12"] == "2.27.5"
 
 
-def test_the_wheels_of_a_library_are_known_for_linux_only() -> None:
-    unknown = ask("nvidia-cudnn-cu12==9.10.2.21", os="windows11").unknown
-    assert "for Linux on aarch64, Linux on x86_64 only" in unknown[0].reason
+def test_the_wheels_of_a_library_for_windows_are_those_of_the_index() -> None:
+    assert ask("nvidia-cudnn-cu12==9.10.2.21", "RTX 4090", os="windows11").verdict == "compatible"
+    none = ask("nvidia-nccl-cu12==2.27.5", os="windows11").conflicts
+    assert "No wheel of nvidia-nccl-cu12==2.27.5 is for Windows on x86_64" in none[0].reason
+    unknown = ask("tensorrt-cu12==10.9.0.34", os="windows11").unknown  # NVIDIA's own index has its wheels
+    assert "for Linux on x86_64 only" in unknown[0].reason
+
+
+def test_every_name_that_is_not_judged_says_why() -> None:
+    rows = {row.component: row.says for row in MATRIX.rows(INDEXES, "unjudged", Unjudged)}
+    assert rows.keys() == set(UNJUDGED)
+    for name, says in rows.items():
+        assert [one.reason for one in ask(f"{name}==1.0", "A100").unknown] == [f"{name}==1.0: {says}"]
+    with pytest.raises(NoSolutionError, match="apex: NVIDIA publishes no wheel of it"):
+        resolve(
+            MATRIX,
+            describe(MATRIX, os="ubuntu24.04", arch="x86_64"),
+            Request(requirements=(), frameworks=(parse_requirement("apex"),)),
+        )
+
+
+def test_triton_from_3_on_is_the_compiler_of_pytorch_and_before_the_server() -> None:
+    assert "torch==2.9.1 requires triton==3.5.1" in ask("triton==3.5.0 torch==2.9.1").conflicts[0].reason
+    assert ask("triton==3.5.1 torch==2.9.1", "H100").verdict == "compatible"
+    assert "compute capability 8.0 and later" in ask("triton==3.5.1", "T4").unknown[0].reason
+    assert not split_frameworks((parse_requirement("triton==2.62.0"),))[1]
+    assert not split_frameworks((parse_requirement("triton==25.10"),))[1]
+
+
+def test_a_wheel_with_code_for_one_pytorch_loads_with_no_other() -> None:
+    refused = ask("torchcodec==0.8.1 torch==2.8.0").conflicts[0].reason
+    assert refused == "torchcodec==0.8.1 loads with torch 2.9.x only."
+    assert ask("torchcodec==0.8.1 torch==2.9.1").verdict == "compatible"
+    assert "CUDA 13" in ask("torchcodec==0.14.0 torch==2.13.0+cu126").conflicts[0].reason
+
+
+def test_what_compiles_with_any_toolkit_is_judged_by_the_one_that_is_asked_about() -> None:
+    assert ask("numba-cuda==0.22.2", "V100").verdict == "unknown"
+    assert ask("numba-cuda==0.22.2 cuda==12.9.1", "V100").verdict == "compatible"
+    assert ask("numba-cuda==0.22.2 cuda==13.0.2", "V100").verdict == "incompatible"
 
 
 def test_the_python_and_the_c_library_of_a_system_count() -> None:

@@ -10,7 +10,9 @@ from gpustack.detect.environments.parse import Found
 from gpustack.detect.environments.rows import SUBJECT, Binary, SameFiles, WithoutCuda
 from gpustack.detect.scene import Scene
 from gpustack.model.facts import normalized
+from gpustack.model.frameworks import INDEXES, PartnerTorch
 from gpustack.model.host import Problem
+from gpustack.solve.words import in_words
 from gpustack.versions import is_within
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ def about_contents(found: Found, scene: Scene, *, has_gpu: bool) -> Iterator[Pro
     yield from _pins(found)
     yield from _same_files(found, scene)
     yield from _binary(found, scene)
+    yield from _partners(found, scene)
     yield from _majors(found)
     if has_gpu:
         yield from _without_cuda(found, scene)
@@ -166,6 +169,27 @@ def _binary(found: Found, scene: Scene) -> Iterator[Problem]:
                 reboot=False,
                 sources=scene.matrix.addresses(row.src),
             )
+
+
+def _partners(found: Found, scene: Scene) -> Iterator[Problem]:
+    """Wheels with code for one PyTorch, which their METADATA does not name, next to another one."""
+    torch = found.packages.get("torch", "").partition("+")[0]
+    rows = [row for row in scene.matrix.rows(INDEXES, "partner_torch", PartnerTorch) if row.refused] if torch else []
+    for row in rows:
+        mine = found.packages.get(row.component, "").partition("+")[0]
+        if not mine or not _is_in(mine, row.versions) or _is_in(torch, row.torch):
+            continue
+        fitting = (one.versions for one in rows if one.component == row.component and _is_in(torch, one.torch))
+        wanted = f"{row.component}{next(fitting, '')}"
+        yield Problem(
+            id="environment-binary",
+            message=f"{row.component} {mine} in {found.path} does not load with torch {torch}: it is for torch"
+            f" {in_words(row.torch)}",
+            fix=f'install another {row.component}: {_pip(found)} install "{wanted}"`',
+            severity="warn",
+            reboot=False,
+            sources=scene.matrix.addresses(row.src),
+        )
 
 
 def _is_in(version: str, versions: str) -> bool:

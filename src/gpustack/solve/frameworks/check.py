@@ -14,12 +14,15 @@ from gpustack.solve.frameworks.judge import PROPERTIES, Judge, no_wheel, platfor
 from gpustack.solve.frameworks.neighbours import breach
 from gpustack.solve.frameworks.remarks import remarks
 from gpustack.solve.question import Question, is_meant
-from gpustack.solve.words import capitalised, contradiction_in_words
+from gpustack.solve.words import capitalised, contradiction_in_words, in_words
 from gpustack.versions import is_within, version_key
 
 Chosen = dict[str, Build]
 
-_BINDING = ("torch", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "sgl-kernel", "sglang-kernel")
+_BINDING = (
+    *("torch", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "sgl-kernel", "sglang-kernel"),
+    *("libcudf-cu12", "libcudf-cu13", "libcuml-cu12", "libcuml-cu13"),
+)
 """Frameworks that take part if another requires them: their code is the code of the one that is asked about."""
 
 PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
@@ -90,7 +93,7 @@ class Frameworks:
                 )
             )
         everywhere = tuple(one for one in self.catalog.everywhere(name) if _means(wanted, one))
-        if everywhere and name in LIBRARIES:
+        if everywhere and name in LIBRARIES and not self._is_without_windows(name):
             reason = f"{name}{wanted}: the facts cover its wheels for {', '.join(platforms_of(everywhere))} only"
             return Findings(unknown=(Unknown(reason=reason, needs="arch", option="--arch"),))
         if everywhere and "+" in wanted and self.judge.platform == "linux-aarch64":
@@ -101,10 +104,20 @@ class Frameworks:
             return Findings(
                 conflicts=(no_wheel(self.question, name, wanted, everywhere, self.judge.platform),), hints=()
             )
+        if (row := self.catalog.unjudged(name)) is not None:
+            sources = self.question.matrix.addresses(row.src)
+            return Findings(unknown=(Unknown(reason=f"{name}{wanted}: {row.says}", sources=sources),))
         if everywhere:
             reason = f"{name}{wanted}: the architecture of this host is unknown (--arch gives it)"
             return Findings(unknown=(Unknown(reason=reason, needs="arch", option="--arch"),))
         return Findings(unknown=(Unknown(reason=f"{name}{wanted}: {self._nearest(name, wanted)}"),))
+
+    def _is_without_windows(self, name: str) -> bool:
+        """Whether this is Windows, and the releases of a library of NVIDIA for it are known."""
+        from gpustack.solve.frameworks.library_facts import windows_wheels  # noqa: PLC0415 (few ask about them)
+
+        is_windows = self.judge.platform == "windows-x86_64"
+        return is_windows and windows_wheels(self.question.matrix, name) is not None
 
     def _nearest(self, name: str, wanted: str) -> str:
         number, _, local = wanted.removeprefix("==").partition("+")
@@ -138,6 +151,7 @@ class Frameworks:
 
     def _with(self, build: Build, chosen: Chosen, rest: list[str]) -> Iterator[Chosen]:
         more = [name for name in pins(build.requires) if name in _BINDING and name not in chosen and name not in rest]
+        more = [name for name in more if self.catalog.builds(name)]
         yield from self._extended({**chosen, build.component: build}, [*rest, *more])
 
     def _fitting(self, name: str, chosen: Chosen) -> list[Build]:
@@ -177,7 +191,9 @@ class Frameworks:
             if is_mixed and (mine or its) and self._share_libraries(build, other):
                 cpu, gpu = (build, other) if build.code == "cpu" else (other, build)
                 return self._pair(gpu, cpu, f"{gpu.named} is built for CUDA, {cpu.named} without: one does not load")
-            if mine and its and self._share_libraries(build, other) and _major(mine) != _major(its):
+            is_shared = self._is_partner(build, other) or self._is_partner(other, build)
+            is_shared = is_shared or self._share_libraries(build, other)
+            if mine and its and is_shared and _major(mine) != _major(its):
                 reason = f"{build.named} is built for CUDA {mine}, {other.named} for CUDA {its}"
                 return self._pair(build, other, f"{reason}: each loads the libraries of its own major release")
         return None
@@ -189,6 +205,9 @@ class Frameworks:
             return f"{one.named} requires {two.component}{wanted}"
         if (newer := self.catalog.not_newer(one, two)) is not None:
             return f"{one.named} is newer than {two.named}: {newer.says}"
+        partner = self.catalog.partner_torch(one) if two.component == "torch" else None
+        if partner is not None and partner.refused and not is_within(two.version, partner.torch):
+            return f"{one.named} loads with torch {in_words(partner.torch)} only"
         row = self.catalog.partner_cuda(one) if two.component == "torch" and two.code == "cuda" else None
         line = self.catalog.cuda_of(two)
         if row is not None and line and not is_within(line, row.cuda):
@@ -205,6 +224,11 @@ class Frameworks:
 
     def _share_libraries(self, one: Build, other: Build) -> bool:
         return one.component in pins(other.requires) or other.component in pins(one.requires)
+
+    def _is_partner(self, one: Build, torch: Build) -> bool:
+        """Whether a wheel has code for one PyTorch, and so loads the same CUDA."""
+        row = self.catalog.partner_torch(one) if torch.component == "torch" else None
+        return row is not None and row.refused
 
     def _pair(self, one: Build, two: Build, reason: str) -> Conflict:
         return Conflict(
@@ -297,7 +321,7 @@ class Frameworks:
 
     def _remarks(self, chosen: Chosen) -> Findings:
         """What differs and does not matter; JAX alone has no CUDA."""
-        found = remarks(self.judge, chosen)
+        found = remarks(self.judge, chosen) + self._unread(chosen)
         jax = chosen.get("jax")
         if not self.question.host.gpus or any(name in chosen for name in PLUGINS):
             return found
@@ -305,6 +329,16 @@ class Frameworks:
             found += self._plugin_findings(jax)
         elif (jaxlib := chosen.get("jaxlib")) is not None:
             found += Findings(conflicts=(self._without_cuda(jaxlib, "the plugins for CUDA are wheels of their own"),))
+        return found
+
+    def _unread(self, chosen: Chosen) -> Findings:
+        """The code of a framework that lies in a wheel which no fact covers."""
+        found = Findings()
+        for build in chosen.values() if self.question.host.gpus else ():
+            for name in pins(build.requires):
+                if name in _BINDING and name not in chosen:
+                    reason = f"{build.named}: it is unknown which GPUs {name}, which it requires, has code for"
+                    found += Findings(unknown=(Unknown(reason=reason, needs="compute-capability"),))
         return found
 
     def _plugin_findings(self, jax: Build) -> Findings:

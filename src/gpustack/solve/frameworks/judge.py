@@ -120,7 +120,8 @@ class Judge:
             case "code":
                 return Findings()
             case "unknown":
-                reason = f"{build.named}: it is unknown which GPUs its wheel has code for"
+                has = "compiles for" if build.code == "jit" else "has code for"
+                reason = f"{build.named}: it is unknown which GPUs its wheel {has}"
                 return Findings(unknown=(self._unknown(build, reason, needs="compute-capability"),))
             case "ptx":
                 return self._beyond(build, gpu) or self._compiled_at_start(build, gpu)
@@ -225,8 +226,13 @@ class Judge:
         return tuple(candidate.version for candidate in question.candidates("driver"))
 
     def release(self, build: Build) -> str:
-        """The newest toolkit release of a build's CUDA line, whose rules on the driver hold for it; "" if unknown."""
+        """The newest toolkit release of a build's CUDA line, whose rules on the driver hold for it; "" if unknown.
+
+        One that compiles with any toolkit has the CUDA that is asked about.
+        """
         line = self.catalog.cuda_of(build)
+        if not line and build.code == "jit" and "cuda" in self.question.asked:
+            return next((one.version for one in self.question.candidates("cuda")), "")
         rows = self.question.matrix.releases("cuda") if line else ()
         return next((row.version for row in rows if is_within(row.version, f"=={line}.*")), "")
 

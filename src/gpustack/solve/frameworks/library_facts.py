@@ -9,7 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
-from gpustack.model.frameworks import INDEXES, LIBRARIES, Build, LibraryPython, LibraryWheel, WheelFile, pins
+from gpustack.model.frameworks import (
+    INDEXES,
+    LIBRARIES,
+    Build,
+    LibraryPython,
+    LibraryWheel,
+    WheelFile,
+    WindowsWheels,
+    pins,
+)
 from gpustack.model.host import Gpu
 from gpustack.model.offer import Wheel
 from gpustack.solve.question import Question
@@ -64,7 +73,7 @@ def library(name: str) -> Library:
 
 
 def library_builds(matrix: Matrix, name: str) -> tuple[Build, ...]:
-    """The releases of a library's wheel in the facts, for Linux: parts of CUDA, listed, with checksums, or pinned."""
+    """The releases of a library's wheel in the facts: parts of CUDA, listed, with checksums, or pinned."""
     found: dict[tuple[str, str], Build] = {}
     for build in (*_archived(matrix, name), *_listed(matrix, name), *_filed(matrix, name), *_pinned(matrix, name)):
         place = build.version, build.platform
@@ -129,6 +138,16 @@ def _listed(matrix: Matrix, name: str) -> Iterator[Build]:
             for number in row.versions:
                 for platform in row.platforms:
                     yield _build((name, number, platform), row.src, glibc=row.glibc)
+
+    windows = windows_wheels(matrix, name)
+    if windows is not None:
+        yield from (_build((name, number, "windows-x86_64"), windows.src) for number in windows.versions)
+
+
+def windows_wheels(matrix: Matrix, name: str) -> WindowsWheels | None:
+    """The releases of a library for Windows; None where nobody looked."""
+    rows = matrix.rows(INDEXES, "windows_wheels", WindowsWheels)
+    return next((row for row in rows if row.component == name), None)
 
 
 def _filed(matrix: Matrix, name: str) -> Iterator[Build]:

@@ -85,7 +85,8 @@ def _doubt_of_code(catalog: Catalog, one: Build, torch: Build) -> str:
     """Whether code that is compiled for one release of PyTorch loads with this one."""
     row = catalog.partner_torch(one)
     line = catalog.cuda_of(torch)
-    if row is not None and not (is_within(torch.version, row.torch) and (not line or is_within(line, row.cuda))):
+    is_here = row is None or (is_within(torch.version, row.torch) and (not line or is_within(line, row.cuda)))
+    if row is not None and not row.refused and not is_here:
         made = f"the wheels of {one.named} are for torch {in_words(row.torch)} of CUDA {in_words(row.cuda)}"
         return f"{made}; whether it can be compiled for {torch.named} is unknown"
     if one.component not in {"sgl-kernel", "sglang-kernel"}:

@@ -123,8 +123,8 @@ def _libraries(judge: Judge, build: Build, *, is_alone: bool) -> Findings:
     for name, word in _LIBRARIES.items():
         asked = question.asked.get(name)
         version = next((one.version for one in question.candidates(name)), "") if asked else ""
-        if not version or build.code not in {"cuda", "jit"}:
-            continue
+        if not version or build.code not in {"cuda", "jit"} or (build.code == "jit" and not mine):
+            continue  # without a CUDA of its own it compiles with the toolkit of the system
         if not mine:
             reason = f"{build.named} with {name}=={version}: the CUDA that it is built for is unknown"
             found += Findings(unknown=(Unknown(reason=reason, sources=question.matrix.addresses(build.src)),))
