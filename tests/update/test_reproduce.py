@@ -32,7 +32,7 @@ WHOLE = {
     "dcgm.releases": 26,
     "driver-installers.archives": 430,
     "driver-installers.other_files": 166,
-    "driver.releases": 635,
+    "driver.releases": 630,
     "ffmpeg.releases": 102,
     "frameworks.framework_builds": 1438,
     "frameworks.framework_files": 2495,

@@ -14,6 +14,7 @@ _FILE = re.compile(r"nvidia-([\d.]+)-\w+\.data (https://\S+)")
 _UNIX = re.compile(r"(\S+) (\S+) ([\d.]+)")
 _INSTALLER = re.compile(r"cuda_(\d+\.\d+\.\d+)_(\d{3}\.\d{2,3}(?:\.\d{2})?)_(linux|win)\w*\.(?:run|exe)")
 _LATEST = re.compile(r"(r\d{3})-(linux|windows) (\S+) (\S+)")
+_NAMED = re.compile(r"(windows) ([\d.]+) (\S+)")
 _CHANNELS = {"beta": "unix-beta", "long-lived-branch-release": "unix-production", "official": "unix-nfb"}
 """What the Unix list says of its current releases."""
 
@@ -52,6 +53,11 @@ def patched(body: Body) -> set[tuple[str, str]]:
                 raise refuse(body.address, f"has the release {release!r}")
             found.add((release, system))
     return found
+
+
+def named(body: Body) -> dict[tuple[str, str], str]:
+    """The day on which the history of a list first names each release, by release and system."""
+    return {(known[2], known[1]): _day(body, known[3]) for known in _lines(body, _NAMED)}
 
 
 def files(body: Body) -> dict[str, bool]:

@@ -14,6 +14,7 @@ HAND_OUT = "tags with days, lists of drivers and bulletins, each by its address"
 _SETTINGS = "https://github.com/NVIDIA/nvidia-settings.git"
 _OPEN = "https://github.com/NVIDIA/open-gpu-kernel-modules.git"
 _PATCHED = "https://github.com/keylase/nvidia-patch/blob/7b022ce1/drivers.json"
+_NAMED = "https://github.com/keylase/nvidia-patch/commits/7b022ce1"
 _FILES = "https://github.com/flathub/org.freedesktop.Platform.GL.nvidia/tree/62952f73/data"
 _UNIX = "https://github.com/aaronp24/nvidia-versions/commits/2b82fa6f/nvidia-versions.txt"
 _LATEST = "https://github.com/endoflife-date/release-data/commits/main/releases/nvidia-driver.json"
@@ -23,6 +24,7 @@ _SOURCES = {
     _SETTINGS: "settings_tags",
     _OPEN: "open_tags",
     _PATCHED: "keylase",
+    _NAMED: "keylase",
     _FILES: "flathub",
     _UNIX: "nv_versions",
     _LATEST: "eol_data",
@@ -52,6 +54,7 @@ class _Lists:
         self.settings = {name: day for body in read(_SETTINGS) for name, day in driver_lists.tags(body).items()}
         self.open = {name: day for body in read(_OPEN) for name, day in driver_lists.tags(body).items()}
         self.patched = {place for body in read(_PATCHED) for place in driver_lists.patched(body)}
+        self.named = {place: day for body in read(_NAMED) for place, day in driver_lists.named(body).items()}
         self.files = {name: is_dev for body in read(_FILES) for name, is_dev in driver_lists.files(body).items()}
         self.unix = {name: names for body in read(_UNIX) for name, names in driver_lists.channels(body).items()}
         self.latest = {place: day for body in read(_LATEST) for place, day in driver_lists.latest(body).items()}
@@ -85,7 +88,9 @@ class _Lists:
         row |= self._dated(place)
         if system == "windows" and place in self.patched and not {"date", "channel"} & set(row):
             row["basis"] = "patch list"
-        return {**row, "src": list(_SOURCES.values())}
+        if day := self.named.get(place, "") if "date" not in row else "":
+            row |= {"date": day, "date_kind": "patch list"}
+        return {**row, "src": [*dict.fromkeys(_SOURCES.values())]}
 
     def _dated(self, place: Place) -> Row:
         """The day: of the bulletin if that is not later than the lists', else of the first list that has one."""
