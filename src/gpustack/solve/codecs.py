@@ -193,7 +193,7 @@ def _driver_range(question: Question, headers: str) -> tuple[str, ...]:
     """The drivers that run binaries compiled with these headers."""
     line = [row.version for row in question.matrix.releases(HEADERS) if is_within(row.version, f"=={headers}.*")]
     for bound in question.book.applying(HEADERS, line[-1]).get("driver", ()) if line else ():
-        if question.view.holds(bound.rule.when, HEADERS):
+        if question.view.holds(bound.rule, HEADERS):
             return bound.rule.any
     return ()
 

@@ -21,7 +21,7 @@ def release_of(question: Question, cuda: str) -> Release | None:
 def driver_rule(question: Question, release: Release, *, advice: bool) -> BoundRule | None:
     """The rule on the driver of a CUDA: the minimum, or (advice) the one that it belongs to."""
     rules = question.book.applying("cuda", release.version).get("driver", ())
-    held = (bound for bound in rules if question.view.holds(bound.rule.when, "cuda"))
+    held = (bound for bound in rules if question.view.holds(bound.rule, "cuda"))
     return next((bound for bound in held if bound.is_advice == advice), None)
 
 

@@ -59,7 +59,7 @@ def unbuilt_flavours(question: Question, driver: str) -> tuple[BoundRule, ...]:
     return tuple(
         bound
         for bound in question.book.applying("driver", driver).get("kernel", ())
-        if bound.rule.when.flavour and view.holds(bound.rule.when, "driver")
+        if bound.rule.when.flavour and view.holds(bound.rule, "driver")
         if not all(bound.accepts(driver, kernel) for kernel in view.values("kernel"))
     )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 
-from gpustack.model.facts import When
+from gpustack.model.facts import Rule, When
 from gpustack.model.host import Gpu, Host
 from gpustack.model.places import System
 from gpustack.versions import is_within
@@ -62,7 +62,7 @@ class HostView:
         self._named = named
         self._method_of = method_of
         self._systems = systems
-        self._lacking: dict[tuple[When, str], str | None] = {}
+        self._lacking: dict[tuple[When, str, bool], str | None] = {}
 
     @property
     def is_windows(self) -> bool:
@@ -160,22 +160,24 @@ class HostView:
             return False
         return host.module.version == version_text and host.next_kernel in {None, host.kernel}
 
-    def holds(self, when: When, component: str) -> bool:
-        """Whether all conditions of a rule about ``component`` are known to hold here."""
-        return self.lacking(when, component) == ""
+    def holds(self, rule: Rule, component: str) -> bool:
+        """Whether all conditions of a rule of ``component`` are known to hold here."""
+        return self.lacking(rule, component) == ""
 
-    def lacking(self, when: When, component: str) -> str | None:
-        """The property that is missing to decide the conditions; "" if they hold, None if they do not."""
-        key = (when, component)
+    def lacking(self, rule: Rule, component: str) -> str | None:
+        """The property that is missing to decide a rule's conditions; "" if they hold, None if they do not."""
+        is_of_driver = bool(rule.when.os) and "driver" in {component, rule.needs, *rule.equal}
+        key = (rule.when, component, is_of_driver)
         if key not in self._lacking:
-            self._lacking[key] = self._evaluate(when, component)
+            self._lacking[key] = self._evaluate(rule.when, component, of_driver=is_of_driver)
         return self._lacking[key]
 
-    def _evaluate(self, when: When, component: str) -> str | None:
+    def _evaluate(self, when: When, component: str, *, of_driver: bool) -> str | None:
         host = self.host
         answers: list[str | None] = []
         if when.os:
-            family = None if host.os.id is None and host.os.family is None else self.system("")
+            is_known = host.os.id is not None or host.os.family is not None
+            family = self.system("driver" if of_driver else "") if is_known else None
             answers.append(_among(family, (when.os,), "os"))
         if when.system:
             answers.append(_among(host.os.id, when.system, "os"))

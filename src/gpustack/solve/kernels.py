@@ -14,7 +14,7 @@ def next_kernels(question: Question, driver: str) -> list[str]:
     bounds = [
         bound
         for bound in question.book.applying("driver", driver).get("kernel", ())
-        if bound.rule.none and not bound.is_advice and question.view.holds(bound.rule.when, "driver")
+        if bound.rule.none and not bound.is_advice and question.view.holds(bound.rule, "driver")
     ]
     if not now or not bounds:
         return []

@@ -29,7 +29,7 @@ def without_compiler(question: Question, component: str, version_text: str) -> U
         return None
     defaults = view.values("gcc")
     for bound in question.book.applying(component, version_text).get("gcc", ()):
-        if not bound.is_of_compiling or not view.holds(bound.rule.when, component):
+        if not bound.is_of_compiling or not view.holds(bound.rule, component):
             continue
         older = _newest_before(bound, version_text, least)
         if older and not any(bound.accepts(version_text, value) for value in (*defaults, least)):

@@ -40,7 +40,7 @@ def _origin(question: Question, solution: Chosen, component: str) -> Reason:
         for name in COMPONENTS
         if (other := solution.get(name)) is not None and name != component
         for bound in question.book.applying(name, other.version).get(component, ())
-        if bound.pulls and question.view.holds(bound.rule.when, name)
+        if bound.pulls and question.view.holds(bound.rule, name)
     ]
     if not pulling:
         return Reason(role="needed-by", text="needed by another component")

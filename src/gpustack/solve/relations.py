@@ -151,7 +151,7 @@ def _is_looked_at(question: Question, candidate: Candidate, other: str) -> bool:
     """
     name = candidate.component
     rules = question.book.applying(name, candidate.version).get(other, ())
-    if any(question.view.lacking(bound.rule.when, name) is not None for bound in rules):
+    if any(question.view.lacking(bound.rule, name) is not None for bound in rules):
         return True
     if is_shown(question, name, candidate.version, other):
         return True

@@ -179,7 +179,7 @@ def _driver_warnings(question: Question, solution: Chosen) -> list[str]:
         for name, candidate in solution.items()
         if candidate is not None
         for bound in question.book.applying(name, candidate.version).get("driver", ())
-        if bound.pulls and question.view.holds(bound.rule.when, name)
+        if bound.pulls and question.view.holds(bound.rule, name)
     ]
     if not needs:
         return []

@@ -90,7 +90,7 @@ class RuleBook:
     def covers(self, component: str, version_text: str, other: str, view: HostView) -> bool:
         """Whether any rule that applies on this host covers this version and ``other``."""
         rules = self.applying(component, version_text).get(other, ())
-        return any(view.holds(bound.rule.when, component) for bound in rules)
+        return any(view.holds(bound.rule, component) for bound in rules)
 
     def is_proven_on_boards(self, component: str, version_text: str) -> bool:
         """Whether some rule names the Jetson Linux on which this version runs; one that only excludes is not enough."""
@@ -124,7 +124,7 @@ class RuleBook:
 
     def _breached(self, subject: tuple[str, str], other: tuple[str, str], view: HostView) -> Iterator[BoundRule]:
         for bound in self.applying(*subject).get(other[0], ()):
-            if not bound.accepts(subject[1], other[1]) and view.holds(bound.rule.when, subject[0]):
+            if not bound.accepts(subject[1], other[1]) and view.holds(bound.rule, subject[0]):
                 yield bound
 
     def host_breach(
@@ -157,7 +157,7 @@ class RuleBook:
         is_guess = is_kernel and view.is_assumed(name)
         for value in view.values(name):
             for bound in self.applying(component, version_text).get(name, ()):
-                if bound.accepts(version_text, value) or not view.holds(bound.rule.when, component):
+                if bound.accepts(version_text, value) or not view.holds(bound.rule, component):
                     continue
                 is_binding = name == "python" and bound.is_advice
                 if is_binding and not view.read(name):
@@ -174,7 +174,7 @@ class RuleBook:
         return frozenset(
             name
             for name, rules in self.applying(component, version_text).items()
-            if name in COMPONENTS and any(bound.pulls and view.holds(bound.rule.when, component) for bound in rules)
+            if name in COMPONENTS and any(bound.pulls and view.holds(bound.rule, component) for bound in rules)
         )
 
 

@@ -128,7 +128,7 @@ class Search:
             and any(
                 bound.pulls
                 and not (bound.rule.equal and question.mode == "check" and name not in _given_or_driver(question))
-                and question.view.holds(bound.rule.when, component)
+                and question.view.holds(bound.rule, component)
                 for bound in rules
             )
         }
@@ -286,7 +286,7 @@ class Search:
         book, view, mine = self.question.book, self.question.view, (candidate.component, candidate.version)
         for name, rules in book.applying(*mine).items():
             if name not in chosen and any(
-                bound.rule.equal and bound.pulls and view.holds(bound.rule.when, candidate.component) for bound in rules
+                bound.rule.equal and bound.pulls and view.holds(bound.rule, candidate.component) for bound in rules
             ):
                 found = book.one_way_breach((name, candidate.version), mine, view, advice=True)
                 if found is not None:

@@ -236,7 +236,7 @@ def _rules(question: Question, subject: str, other: str) -> list[BoundRule]:
     found: dict[str, BoundRule] = {}
     for candidate in question.candidates(subject):
         for bound in question.book.applying(subject, candidate.version).get(other, ()):
-            if not bound.is_advice and question.view.holds(bound.rule.when, subject):
+            if not bound.is_advice and question.view.holds(bound.rule, subject):
                 found.setdefault(bound.rule.id, bound)
     rules = list(found.values())
     refusing = [bound for bound in rules if _refuses_all(question, bound, other)]

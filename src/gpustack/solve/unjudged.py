@@ -32,11 +32,11 @@ def lacking(question: Question, candidate: Candidate, picks: Mapping[str, Candid
         else:
             values = view.values(other)
             if not values or (other == "compute-capability" and _has_unknown_gpu(question)):
-                yield from (Lacking(bound, other) for bound in rules if view.lacking(bound.rule.when, name) is not None)
+                yield from (Lacking(bound, other) for bound in rules if view.lacking(bound.rule, name) is not None)
                 continue
         least = view.least(other)
         for bound in rules:
-            missing = view.lacking(bound.rule.when, name)
+            missing = view.lacking(bound.rule, name)
             if least and missing == "" and not bound.accepts(candidate.version, least):
                 yield Lacking(bound, other)
             if missing and not all(bound.accepts(candidate.version, value) for value in values):
@@ -112,7 +112,7 @@ def assumed(question: Question, picks: Mapping[str, Candidate]) -> tuple[Assumed
         for name, rules in question.book.applying(candidate.component, candidate.version).items()
         if name not in COMPONENTS
         and view.is_assumed(name)
-        and any(view.lacking(bound.rule.when, candidate.component) is not None for bound in rules)
+        and any(view.lacking(bound.rule, candidate.component) is not None for bound in rules)
     }
     return tuple(
         Assumed(property=name, value=", ".join(view.values(name)), system=view.default(name)[1], option=OPTIONS[name])

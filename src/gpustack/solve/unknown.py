@@ -139,7 +139,7 @@ def unknown_compilers(question: Question, judged: Mapping[str, Candidate]) -> li
         for name in question.asked
         if name in judged and any(bound.is_of_compiling for bound in book.of(name))
         if not any(
-            bound.is_of_compiling and view.holds(bound.rule.when, name)
+            bound.is_of_compiling and view.holds(bound.rule, name)
             for bound in book.applying(name, judged[name].version).get(compiler, ())
         )
     ]
@@ -186,7 +186,7 @@ def refused_kernel(question: Question, driver: Candidate) -> BoundRule | None:
             for bound in question.book.applying("driver", driver.version).get("kernel", ())
             if not bound.is_advice
             and (is_alone or not _bounds_above(question, bound))
-            and question.view.holds(bound.rule.when, "driver")
+            and question.view.holds(bound.rule, "driver")
             and not any(bound.accepts(driver.version, kernel) for kernel in kernels)
             and not _offers_one(question, bound, driver)
         ),
@@ -213,7 +213,7 @@ def _bounds_above(question: Question, bound: BoundRule) -> bool:
     """Whether a rule about kernels that binds here names the last one, or the first that is too new."""
     rule = bound.rule
     names_an_end = bool(rule.none) or any("<" in text for text in rule.any)
-    return rule.needs == "kernel" and names_an_end and question.view.holds(rule.when, "driver")
+    return rule.needs == "kernel" and names_an_end and question.view.holds(rule, "driver")
 
 
 def outside_of_the_facts(question: Question, judged: Mapping[str, Candidate]) -> list[Unknown]:

@@ -177,7 +177,7 @@ class Judge:
     def _compiles(self, release: str, capability: str) -> bool | None:
         """Whether a release of CUDA supports a compute capability; None if unknown."""
         rules = self.question.book.applying("cuda", release).get("compute-capability", ()) if release else ()
-        held = [one for one in rules if not one.is_advice and self.question.view.holds(one.rule.when, "cuda")]
+        held = [one for one in rules if not one.is_advice and self.question.view.holds(one.rule, "cuda")]
         return all(one.accepts(release, capability) for one in held) if held else None
 
     def newest(self, build: Build) -> str:
@@ -243,7 +243,7 @@ class Judge:
 
     def _bound(self, release: str, *, is_advice: bool) -> BoundRule | None:
         rules = self.question.book.applying("cuda", release).get("driver", ()) if release else ()
-        held = (one for one in rules if self.question.view.holds(one.rule.when, "cuda"))
+        held = (one for one in rules if self.question.view.holds(one.rule, "cuda"))
         return next((one for one in held if one.is_advice == is_advice), None)
 
     def _driver(self, build: Build) -> Findings:

@@ -179,7 +179,7 @@ def breach_on(question: Question, build: Build, release: str, gpu: Gpu) -> Bound
     for name, number in (*asked, ("cuda", release)):
         if number:
             for bound in question.book.applying(name, number).get("compute-capability", ()):
-                is_in_force = not bound.is_advice and question.view.holds(bound.rule.when, name)
+                is_in_force = not bound.is_advice and question.view.holds(bound.rule, name)
                 if is_in_force and not bound.accepts(number, gpu.compute_capability or ""):
                     return bound
     return None

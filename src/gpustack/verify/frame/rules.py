@@ -90,7 +90,7 @@ def fit(context: Context, one: Part, other: Part) -> Fit:
     covered = False
     for subject, obj in ((one, other), (other, one)):
         for bound in _bound(context.matrix, subject, obj.name):
-            if not view.holds(bound.rule.when, subject.name):
+            if not view.holds(bound.rule, subject.name):
                 continue
             kept = bound.accepts(subject.version, obj.version)
             covered = covered or not bound.is_advice
