@@ -129,10 +129,14 @@ def _architecture(_: Scene, line: str) -> Cause | None:
     if found is None:
         return None
     name = found["compute"] or found["code"]
+    who, own = "nvcc that ran", ""
+    if found["code"]:
+        who = "nvcc that ran, or the ptxas of Triton,"
+        own = "; Triton (PyTorch, vLLM): a newer one, or TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of that CUDA"
     return Cause(
-        says=f"the nvcc that ran does not compile for {name}: it is older than that GPU, or its CUDA dropped it",
+        says=f"the {who} does not compile for {name}: it is older than that GPU, or its CUDA dropped it",
         fix=f"{plan('cuda')} chooses a CUDA for this host's GPUs; or take {name} out of the build's list of "
-        "architectures (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST, -gencode)",
+        f"architectures (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST, -gencode){own}",
         sure=True,
     )
 

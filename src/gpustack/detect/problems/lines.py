@@ -26,7 +26,7 @@ STACK = later(
     r"nvidia|nvrm|(?<!barra)cuda|cudnn|cublas|nvml|nvenc|nvdec|cuvid|nccl|nouveau|tensorrt|libnvinfer|\[trt\]|vgpu|gridd|"
     r"\bcdi\b|dcgm|"
     r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
-    r"libcuda|gdrdrv|"
+    r"libcuda|gdrdrv|\bI[A-Z]\w+::\w+: Error Code|"
     r"peermem|nvsm|\blibnv[a-z]|optix|hostengine|vfio|hostpci|sysfsdev|nvproxy|NET/OFI|\bmps\b|gres[/.: ]|/dev/dxg",
     re.IGNORECASE,
 )
@@ -111,7 +111,11 @@ _AFTER = later(
     r"while opening (?:en|de)coder|Could not open encoder before EOF|Failed setup for format|Failed to set value '|"
     r"Device creation failed: -|Device setup failed for|No device available for decoder|sending frames to consumers|"
     r"Task finished with error|Terminating thread with|Error (?:initializing|opening) output|Conversion failed|"
-    r"Error submitting|properly shut down NVML|rm_init_adapter failed|Error building extension",
+    r"Error submitting|properly shut down NVML|Invalid Engine\. Please|ngine deserialization failed|"
+    r"Builder creation failed|"
+    r"Engine set up failed|create engine from model|Cannot load symbol cudnn|Could not dynamically load CUDA|^EP Error|"
+    r"`ptxas` stderr|reinitializing filters|failed to suspend async|GSP unload failed|"
+    r"rm_init_adapter failed|Error building extension",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 
@@ -201,8 +205,8 @@ def _lines(scene: Scene) -> Iterator[Line]:
     known = _Known(scene)
     for path, text in logs(scene):
         found = list(_in_log(scene, known, path, text))
-        telling = [line for line in found if line.cause or not _AFTER.search(line.text)]
-        if telling or not any(known.explains(line) for line in text.splitlines()):
+        telling = [line for line in found if not _AFTER.search(line.text)]
+        if telling or not any(MISSING.search(line) or known.explains(line) for line in text.splitlines()):
             yield from telling or found[:1]
 
 

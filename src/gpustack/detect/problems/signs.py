@@ -60,22 +60,13 @@ class Code(Struct, frozen=True, kw_only=True):
 def service_log(scene: Scene) -> Iterator[Finding]:
     """Messages of services about GPUs whose cause is known: each once, with the last line that says so."""
     texts = logs(scene)
-    folded_logs = [(path, text, text.casefold()) for path, text in texts]
     explained = set()
-    above = (path.rpartition("/")[2] for path, mark in scene.evidence.marks.items() if mark == ABOVE)
-    places = tuple(place.removeprefix("0000:") for place in (*(gpu.bus_id for gpu in scene.gpus), *above) if place)
-    for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if texts else ():
-        found = next(
-            (
-                (path, line)
-                for path, text, folded in folded_logs
-                if row.place in {"", _side(scene, path)} and (line := _line(row, text, folded, places))
-            ),
-            None,
-        )
-        if found is not None and is_like(scene, row):
-            path, line = found
-            explained.add(line)
+    rows = list(_rows(scene, texts))
+    # What a system has of its own stands for what the same line means elsewhere.
+    own = {line for row, _, line in rows if row.os}
+    for row, path, line in rows:
+        explained.add(line)
+        if row.os or line not in own:
             here = f"{about_host(scene)}{_here(scene, line)}"
             finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{here})")
             least = plan_for(scene, line) if row.demand else ""
@@ -107,6 +98,24 @@ def service_log(scene: Scene) -> Iterator[Finding]:
                 reboot=False,
                 sources=scene.matrix.addresses(code.src),
             )
+
+
+def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, str, str]]:
+    """The rows that hold on this host, each with the log and the last line that says so."""
+    folded_logs = [(path, text, text.casefold()) for path, text in texts]
+    above = (path.rpartition("/")[2] for path, mark in scene.evidence.marks.items() if mark == ABOVE)
+    places = tuple(place.removeprefix("0000:") for place in (*(gpu.bus_id for gpu in scene.gpus), *above) if place)
+    for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if texts else ():
+        found = next(
+            (
+                (path, line)
+                for path, text, folded in folded_logs
+                if row.place in {"", _side(scene, path)} and (line := _line(row, text, folded, places))
+            ),
+            None,
+        )
+        if found is not None and is_like(scene, row):
+            yield row, *found
 
 
 def _side(scene: Scene, path: str) -> str:
