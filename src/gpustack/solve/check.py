@@ -96,11 +96,11 @@ def _asked_beside(question: Question, beside: Beside) -> tuple[Findings, ImageAn
     if beside.image is None:
         return found, UNSET
     if not isinstance(beside.image, str):
-        from gpustack.solve.image_contents import content_findings  # noqa: PLC0415
+        from gpustack.solve.images.contents import content_findings  # noqa: PLC0415
 
         more, answer = content_findings(question, beside.image)
         return found + more, answer
-    from gpustack.solve.images import image_findings  # noqa: PLC0415 (few ask for images)
+    from gpustack.solve.images.judge import image_findings  # noqa: PLC0415 (few ask for images)
 
     more, answer = image_findings(question, beside.image)
     return found + more, answer

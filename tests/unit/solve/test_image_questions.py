@@ -21,7 +21,7 @@ from gpustack.model.image import ImageContent
 from gpustack.model.request import Beside, Request
 from gpustack.model.resolution import ImageAnswer
 from gpustack.solve.check import check
-from gpustack.solve.require_cuda import Told, holds
+from gpustack.solve.images.require_cuda import Told, holds
 
 QUESTIONS: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/images.yaml")["questions"]
 

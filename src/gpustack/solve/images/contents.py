@@ -13,11 +13,11 @@ from gpustack.model.facts import normalized
 from gpustack.model.image import ImageContent
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
 from gpustack.solve.cuda_runs import drivers_of, release_of, runs_on
-from gpustack.solve.image_demands import Demands, demand_findings, known_demands, unknown_demands
-from gpustack.solve.image_guesses import foreign_findings
-from gpustack.solve.image_names import PYTORCH, parsed
-from gpustack.solve.image_tags import Image, find_image
-from gpustack.solve.images import judge_image, nearest_tag
+from gpustack.solve.images.demands import Demands, demand_findings, known_demands, unknown_demands
+from gpustack.solve.images.guesses import foreign_findings
+from gpustack.solve.images.judge import judge_image, nearest_tag
+from gpustack.solve.images.names import PYTORCH, parsed
+from gpustack.solve.images.tags import Image, find_image
 from gpustack.solve.question import Question
 from gpustack.versions import version_key
 
@@ -49,7 +49,7 @@ def content_findings(question: Question, content: ImageContent) -> tuple[Finding
         found += Findings(warnings=(text,))
     if not content.wheels and not content.installed:
         return found, answer
-    from gpustack.solve.image_wheels import wheel_findings  # noqa: PLC0415 (tags and configurations have no wheels)
+    from gpustack.solve.images.wheels import wheel_findings  # noqa: PLC0415 (tags and configurations have no wheels)
 
     more = wheel_findings(question, content, image)
     conflicts = tuple(one for one in more.conflicts if one not in found.conflicts)
@@ -74,7 +74,7 @@ def _system_findings(question: Question, content: ImageContent, image: Image | N
     elif image is not None and not image.basis and "NVIDIA_REQUIRE_CUDA" not in content.environment:
         foreign += unknown_demands(question, name, image.repository, image.cuda)
     if content.layers:
-        from gpustack.solve.image_layers import layer_findings  # noqa: PLC0415 (tags and Dockerfiles have no layers)
+        from gpustack.solve.images.layers import layer_findings  # noqa: PLC0415 (tags and Dockerfiles have no layers)
 
         foreign += layer_findings(question, content)
     more = foreign + demand_findings(question, name, demands, release, drivers_of(question))
@@ -178,7 +178,7 @@ def _of_layers(question: Question, content: ImageContent) -> Iterator[_Cuda]:
     """The CUDA of the frameworks in the layers: as their files say it, else by the facts."""
     if not content.installed:
         return
-    from gpustack.solve.image_layers import known_build  # noqa: PLC0415 (tags and Dockerfiles have no layers)
+    from gpustack.solve.images.layers import known_build  # noqa: PLC0415 (tags and Dockerfiles have no layers)
 
     for one in content.installed:
         told = one.cuda or ""

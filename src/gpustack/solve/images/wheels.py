@@ -15,8 +15,8 @@ from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.frameworks.catalog import Catalog, platform_of
 from gpustack.solve.frameworks.check import Frameworks
-from gpustack.solve.image_names import PYTORCH, framework_in, parsed
-from gpustack.solve.image_tags import Image
+from gpustack.solve.images.names import PYTORCH, framework_in, parsed
+from gpustack.solve.images.tags import Image
 from gpustack.solve.question import Question
 from gpustack.versions import is_within
 

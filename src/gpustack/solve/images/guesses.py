@@ -6,9 +6,9 @@ from msgspec import UNSET
 
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
 from gpustack.solve.cuda_runs import drivers_of, newest_cuda, release_of
-from gpustack.solve.image_demands import demand_findings, known_demands, unknown_demands
-from gpustack.solve.image_names import PYTORCH, Name, framework_in, other_maker, parsed, tegra_of
-from gpustack.solve.image_tags import Image
+from gpustack.solve.images.demands import demand_findings, known_demands, unknown_demands
+from gpustack.solve.images.names import PYTORCH, Name, framework_in, other_maker, parsed, tegra_of
+from gpustack.solve.images.tags import Image
 from gpustack.solve.question import Question
 from gpustack.versions import version_key
 

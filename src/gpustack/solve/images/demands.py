@@ -7,8 +7,8 @@ from msgspec import Struct
 from gpustack.model.facts import Release
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.cuda_runs import drivers_of, newest_cuda, runs_on
+from gpustack.solve.images.require_cuda import Told, holds, is_disabled, malformed, requirements_of
 from gpustack.solve.question import Question
-from gpustack.solve.require_cuda import Told, holds, is_disabled, malformed, requirements_of
 from gpustack.versions import version_key
 
 _OF_CUDA = {"cuda", "deepstream", "huggingface/text-generation-inference", "vllm/vllm-openai"}

@@ -8,10 +8,10 @@ from gpustack.model.facts import Release
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, ImageRuns, Unknown
 from gpustack.solve.cuda_runs import driver_rule, drivers_of, release_of, runs_on, smallest_driver
 from gpustack.solve.forward_compat import PACKAGE
-from gpustack.solve.image_demands import demand_findings, known_demands, unknown_demands
-from gpustack.solve.image_guesses import foreign_findings, guessed_findings, image_conflict
-from gpustack.solve.image_names import PYTORCH, Name, framework_in, named_major, parsed
-from gpustack.solve.image_tags import Image, find_image, known_images, repository_of, unlisted
+from gpustack.solve.images.demands import demand_findings, known_demands, unknown_demands
+from gpustack.solve.images.guesses import foreign_findings, guessed_findings, image_conflict
+from gpustack.solve.images.names import PYTORCH, Name, framework_in, named_major, parsed
+from gpustack.solve.images.tags import Image, find_image, known_images, repository_of, unlisted
 from gpustack.solve.question import Question
 from gpustack.versions import is_within, version_key
 
@@ -31,7 +31,7 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
         return _unknown(name, "whether an image for servers runs on a Jetson is unknown; those for it say igpu or l4t")
     image = find_image(question, parts)
     if image is None:
-        from gpustack.solve.image_statements import stated_findings  # noqa: PLC0415 (few images have none of the facts)
+        from gpustack.solve.images.statements import stated_findings  # noqa: PLC0415 (few images have none of the facts)
 
         return (
             stated_findings(question, name, parts)
@@ -100,7 +100,7 @@ def _demands_of(question: Question, name: str, image: Image) -> Findings:
     parts = parsed(f"{image.repository}:{image.tag}")
     framework = framework_in(parts) if parts is not None else None
     if framework is not None:
-        from gpustack.solve.image_layers import code_findings  # noqa: PLC0415 (few ask for these images)
+        from gpustack.solve.images.layers import code_findings  # noqa: PLC0415 (few ask for these images)
 
         found = code_findings(question, name, framework)
     demands = known_demands(question, image.repository, image.cuda)

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from gpustack.model.resolution import Findings, ImageAnswer, ImageRuns, Unknown
 from gpustack.solve.cuda_runs import drivers_of
-from gpustack.solve.image_guesses import image_conflict
-from gpustack.solve.image_names import Name
-from gpustack.solve.image_tags import repository_of
+from gpustack.solve.images.guesses import image_conflict
+from gpustack.solve.images.names import Name
+from gpustack.solve.images.tags import repository_of
 from gpustack.solve.question import Question
 from gpustack.solve.words import in_words
 from gpustack.versions import is_within

@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from gpustack.solve.image_names import Name, framework_in, named_cuda, named_major
+from gpustack.solve.images.names import Name, framework_in, named_cuda, named_major
 from gpustack.solve.question import Question
 from gpustack.versions import is_within, version_key
 
