@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from update.form import numbers
 from update.record import Found, Row
 from update.tables import Facts
 
@@ -29,13 +30,13 @@ def widened(found: Found, facts: Facts) -> Found | Cell | None:
     end = _END.search(row["versions"])
     if end is None:
         return Cell(row["versions"], listed[-1], "its end is a bound") if _is_beyond(facts, row, listed) else None
-    later = [one for one in listed if _numbers(one) > _numbers(end[1])]
+    later = [one for one in listed if numbers(one) > numbers(end[1])]
     if not later:
         return None
     if row["arch"] != found.row["arch"]:
         return Cell(row["versions"], listed[-1], "the row is for further architectures")
     released = [one["version"] for one in facts.rows(component, "releases")]
-    between = [one for one in released if _numbers(end[1]) < _numbers(one) <= _numbers(listed[-1])]
+    between = [one for one in released if numbers(end[1]) < numbers(one) <= numbers(listed[-1])]
     if set(between) <= set(later) and row["versions"].startswith(">=") and "|" not in row["versions"]:
         text = row["versions"].replace(f"<={end[1]}", f"<={listed[-1]}")
     else:
@@ -51,8 +52,4 @@ def _is_place(row: Row, found: Found) -> bool:
 def _is_beyond(facts: Facts, row: Row, listed: list[str]) -> bool:
     bounds = {one["name"]: one["version"] for one in facts.rows("bounds", "bounds")}
     named = re.findall(r"<=@([a-z0-9-]+)", row["versions"])
-    return bool(named) and _numbers(listed[-1]) > max(_numbers(bounds[name]) for name in named)
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(".")]
+    return bool(named) and numbers(listed[-1]) > max(numbers(bounds[name]) for name in named)

@@ -28,6 +28,13 @@ def text_of(body: Body) -> str:
         raise refuse(body.address, f"is not a text: {exc}") from exc
 
 
+def numbers(release: str) -> tuple[int, ...]:
+    """The parts of a release, to compare it by. Raises SourceError for what no release is."""
+    if not BUILD.fullmatch(release):
+        raise refuse(release[:80], "is no release")
+    return tuple(int(part) for part in release.split("."))
+
+
 def json_of(body: Body) -> dict[str, Any]:
     """The JSON object in a body. Raises SourceError for anything else, and for a key that occurs twice."""
 

@@ -118,6 +118,14 @@ def test_no_row_of_a_mutated_list_is_accepted(name: str) -> None:
     assert [text for text in found if text.startswith("WRONG")] == []
 
 
+@pytest.mark.parametrize("name", [*ALONE, "tensorrt_wheels"])
+def test_a_number_of_thousands_of_digits_is_no_traceback(name: str) -> None:
+    """Rare among all mutants, and Python refuses to read such a number."""
+    kind = "a number of thousands of digits"
+    seeds = [seed for seed in range(10_000) if mutant(seed, b"7").kind == kind][:40]
+    assert [text for text in (outcome(name, seed) for seed in seeds) if text.startswith("WRONG")] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 @pytest.mark.parametrize("name", [*ALONE, "codec_headers", "driver_releases", "gpu_lists", "tensorrt_wheels"])

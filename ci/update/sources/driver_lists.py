@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from update.form import DATE, json_of, listing, mapping, text_of
+from update.form import DATE, json_of, listing, mapping, numbers, text_of
 from update.record import Body, refuse
 
 RELEASE = re.compile(r"\d{3}\.\d{2,3}(\.\d{2})?")
@@ -80,15 +80,10 @@ def bundled(body: Body) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for known in _lines(body, _INSTALLER):
         place = known[2], "linux" if known[3] == "linux" else "windows"
-        found[place] = max(found.get(place, "0"), known[1], key=in_numbers)
+        found[place] = max(found.get(place, "0"), known[1], key=numbers)
     return found
 
 
 def latest(body: Body) -> dict[tuple[str, str], str]:
     """The day of each release that was the latest of its branch in the data-centre list, by release and system."""
     return {(known[3], known[2]): _day(body, known[4]) for known in _lines(body, _LATEST)}
-
-
-def in_numbers(text: str) -> Sequence[int]:
-    """A version for comparing."""
-    return [int(part) for part in text.split(".")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from update.form import json_of, keys, listing, mapping, text_of
+from update.form import json_of, keys, listing, mapping, numbers, text_of
 from update.record import Body, Found, Given, Row, refuse
 
 HAND_OUT = "README.md of each tag of the open modules; supported-gpus.json of each driver, named by its release"
@@ -97,4 +97,4 @@ def _branch(release: str) -> str:
 
 def in_order(releases: Iterable[str]) -> list[str]:
     """Releases, the lowest first."""
-    return sorted(releases, key=lambda text: [int(part) for part in text.split(".")])
+    return sorted(releases, key=numbers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from update.form import numbers
 from update.record import Found, Row
 from update.sources.image_packages import Pinned
 
@@ -28,7 +29,7 @@ def rows(packages: Sequence[Pinned]) -> Iterator[Found]:
         yield _build(component, version, cuda, found)
     yield from _images(packages)
     for component, version in dict.fromkeys((component, version) for component, version, _ in builds):
-        cudas = sorted({cuda for of, number, cuda in builds if (of, number) == (component, version)}, key=_numbers)
+        cudas = sorted({cuda for of, number, cuda in builds if (of, number) == (component, version)}, key=numbers)
         for cuda, with_cuda in _ranges(cudas).items():
             yield from _packages(builds[component, version, cuda], with_cuda)
 
@@ -62,8 +63,8 @@ def _ranges(cudas: list[str]) -> Mapping[str, str]:
     """The versions of CUDA for which each build is taken: from its own, or its major's first, to the next build."""
     found = {}
     for place, cuda in enumerate(cudas):
-        major = int(cuda.partition(".")[0])
-        of_major = [one for one in cudas if int(one.partition(".")[0]) == major]
+        major = numbers(cuda)[0]
+        of_major = [one for one in cudas if numbers(one)[0] == major]
         first = f"{major}.0" if cuda == of_major[0] else cuda
         last = f"{major + 1}" if cuda == of_major[-1] else cudas[place + 1]
         found[cuda] = f">={first},<{last}" if major >= _COMPATIBLE else f"=={cuda}.*"
@@ -87,7 +88,3 @@ def _packages(found: list[Pinned], with_cuda: str) -> Iterator[Found]:
 
 def _family(one: Pinned) -> str:
     return "apt" if one.kind == "apt" else "yum" if one.folder == _YUM else "dnf"
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(".")]

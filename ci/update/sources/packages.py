@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from update.form import numbers
 from update.record import Body, Found, refuse
 
 HOME = "https://developer.download.nvidia.com/compute/cuda/repos/"
@@ -49,7 +50,7 @@ def offers(repo: str, arch: str, packages: Iterable[tuple[str, str]]) -> list[Fo
                 found.setdefault(component, set()).add(number[1])
     rows = []
     for component, versions in sorted(found.items()):
-        listed = sorted(versions, key=lambda one: [int(part) for part in one.split(".")])
+        listed = sorted(versions, key=numbers)
         subject = component if component not in {"cuda", "driver"} else "repositories"
         place = {"component": component, "method": "network", "repo": repo, "arch": [arch]}
         rows.append(Found(subject, "availability", {**place, "listed": listed}))

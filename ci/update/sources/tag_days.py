@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from update.form import DATE, text_of
+from update.form import DATE, numbers, text_of
 from update.record import Body, Given, Row, refuse
 from update.sources.tags import REPOSITORIES, Repository, of_repositories
 
@@ -35,13 +35,9 @@ def _releases(body: Body, about: Repository) -> Iterator[Row]:
         if known is None or not DATE.fullmatch(known[2]):
             raise refuse(body.address, f"has the line {line[:80]!r}")
         release = re.fullmatch(about.tag, known[1])
-        if release is None or _numbers(release[1]) < _numbers(about.first):
+        if release is None or numbers(release[1]) < numbers(about.first):
             continue
         row: Row = {"version": release[1], "date": known[2], "src": [about.src]}
         if about.has_commits:
             row |= {"component": about.component, "tag": known[1], "commit": known[3], "status": "released"}
         yield {**row, **({"os": ["linux"]} if about.component in _ON_LINUX else {})}
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split("."))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from update.form import text_of
+from update.form import numbers, text_of
 from update.record import Body, Found, Given, Row, refuse
 
 HAND_OUT = "REPOSITORY.git/info/refs?service=git-upload-pack"
@@ -70,10 +70,10 @@ def _releases(body: Body, about: Repository) -> Iterator[Row]:
         if known[2].startswith("refs/tags/"):
             # The commit of an annotated tag follows it, under the same name with ^{}.
             commits[known[2].removeprefix("refs/tags/").removesuffix("^{}")] = known[1]
-    oldest = _numbers(about.first)
+    oldest = numbers(about.first)
     for tag, commit in commits.items():
         named = re.fullmatch(about.tag, tag)
-        if named and _numbers(named[1]) >= oldest:
+        if named and numbers(named[1]) >= oldest:
             more = {"tag": tag, "commit": commit} if about.has_commits else {}
             yield {"version": named[1], **more, "src": [about.src]}
 
@@ -91,10 +91,6 @@ def _lines(body: Body) -> Iterator[str]:
             raise refuse(body.address, f"has a packet of the length {length!r}")
         yield text[place + 4 : place + size].removesuffix("\n")
         place += size
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split("."))
 
 
 def packets(lines: Sequence[str]) -> bytes:
