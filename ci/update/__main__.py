@@ -108,9 +108,12 @@ def reproduce(folder: Path, *, is_asked: bool) -> int:
     for one in found:
         print(f"{one.subject}.{one.table}: {one.whole} of {one.rows} rows whole, {one.partly} in part")
     whole, partly, rows = sum(one.whole for one in found), sum(one.partly for one in found), total(facts)
-    known, lacking = sums(given, facts)
-    print(*(lacking if is_asked else ()), sep="\n", end="\n" if lacking and is_asked else "")
-    print(f"{known - len(lacking)} of {known} checksums come out")
+    known, own, lacking = sums(given, facts)
+    for line in lacking if is_asked else ():
+        print(line)
+    print(
+        f"{known - len(own) - len(lacking)} of {known} checksums come out, {len(own)} are of files that were made here"
+    )
     read = [is_given_back(one, facts) for one in folders(facts)]
     print(f"{sum(read)} of {len(read)} folders come back from indexes composed in their form (NVIDIA's are not public)")
     print(f"of {rows} rows {whole} ({whole / rows:.1%}) come out whole, {partly} ({partly / rows:.1%}) in part")

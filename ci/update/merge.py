@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpustack.model.facts import SEEN
 from update.availability import Cell, widened
+from update.file_sums import quoted
 from update.guards import columns, lookup, vanished, whole
 from update.record import Found, Given, Proof, Row
 from update.tables import Facts, key_of
@@ -78,8 +79,10 @@ def merge(source: str, given: Given, facts: Facts, witnesses: Witnesses, decline
     for found in given.rows:
         if place(found, facts) not in declined:
             merging.take(found)
-    stops = (*merging.stops, *vanished(given, facts))
-    return Diff(tuple(merging.added), tuple(whole(facts, merging.grown)), merging.same, tuple(merging.waiting), stops)
+    confirmed = [one.differs for one in quoted(given.sums, facts)]
+    stops = (*merging.stops, *filter(None, confirmed), *vanished(given, facts))
+    same = merging.same + confirmed.count("")
+    return Diff(tuple(merging.added), tuple(whole(facts, merging.grown)), same, tuple(merging.waiting), stops)
 
 
 def place(found: Found, facts: Facts) -> str:

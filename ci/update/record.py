@@ -42,12 +42,21 @@ class Proof(NamedTuple):
     sha256: str
 
 
+class FileSum(NamedTuple):
+    """A sum that somebody quotes for a file, by its address or name. It confirms rows with that file, and adds none."""
+
+    file: str
+    column: str
+    digest: str
+
+
 class Given(NamedTuple):
     """What one source gives. ``covers``: subject, table and values of columns; of these it lists every row."""
 
     rows: tuple[Found, ...]
     covers: tuple[tuple[str, str, Row], ...] = ()
     proofs: tuple[Proof, ...] = ()
+    sums: tuple[FileSum, ...] = ()
 
 
 class Source(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from update.file_sums import quoted
 from update.record import Body, Given, Row, Source
 from update.tables import Facts, key_of
 
@@ -57,14 +58,26 @@ def _cells(row: Row) -> Row:
     return {name: value for name, value in row.items() if name not in _APART}
 
 
-def sums(given: Iterable[Given], facts: Facts) -> tuple[int, list[str]]:
-    """How many checksums the facts have, and each one that no body gives: its row, and the sources that have it."""
+class Sums(NamedTuple):
+    """How many checksums the facts have, and each one that no body gives, with its row and the sources that have it.
+
+    ``own`` are of files that were made here, for a measurement: nobody else can have them.
+    """
+
+    known: int
+    own: tuple[str, ...]
+    lacking: tuple[str, ...]
+
+
+def sums(given: Iterable[Given], facts: Facts) -> Sums:
+    """Which checksums come out of bodies."""
     made: set[object] = set()
     for one in given:
         made.update(cell for found in one.rows for cell in found.row.values() if isinstance(cell, str))
         made.update(proof.sha256 for proof in one.proofs)
+        made.update(found.sum.digest for found in quoted(one.sums, facts) if not found.differs)
     known = 0
-    lacking = []
+    own, lacking = [], []
     for subject in facts.subjects:
         document = facts.document(subject)
         for table, about in document["tables"].items():
@@ -74,9 +87,11 @@ def sums(given: Iterable[Given], facts: Facts) -> tuple[int, list[str]]:
             for row, name in cells:
                 if row[name] not in made:
                     place = " ".join(filter(None, key_of(row, about["key"])))
-                    sources = ", ".join(document["sources"][key]["address"] for key in row["src"])
-                    lacking.append(f"{subject}.{table} {place}: {name}: only {sources}")
-    return known, lacking
+                    sources = [document["sources"][key] for key in row["src"]]
+                    places = own if all(one["known"] == "tested" for one in sources) else lacking
+                    addresses = ", ".join(one["address"] for one in sources)
+                    places.append(f"{subject}.{table} {place}: {name}: only {addresses}")
+    return Sums(known, tuple(own), tuple(lacking))
 
 
 def total(facts: Facts) -> int:

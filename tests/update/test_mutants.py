@@ -23,6 +23,7 @@ ALONE = (
     "instances",
     "nccl_makefiles",
     "pins",
+    "quotes",
     "tensorrt_manifests",
     "csaf",
     "frameworks",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_files_below_an_address_are_read_and_nothing_is_written(tmp_path: Path) 
 def test_reproduce_prints_the_share_of_the_facts() -> None:
     done = command("reproduce", "--lacking")
     assert done.returncode == 0
-    assert "cuda-installers.archives 12.6.2 " in done.stdout
+    assert re.search(r"(?m)^(\d+) of (\d+) checksums come out, 2 are of files that were made here$", done.stdout)
     assert "security.bulletins: 24 of 24 rows whole, 0 in part" in done.stdout.splitlines()
     assert done.stdout.splitlines()[-1].endswith("in part")
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from update.form import MD5, SHA256, json_of, mapping
 from update.record import Body, Found, Given, Row, refuse
 
-HAND_OUT = "bucket/cuda.json of ScoopInstaller/Main at a commit, its version, addresses and sums alone"
-_ADDRESS = re.compile(r"https://github\.com/ScoopInstaller/Main/blob/[0-9a-f]+/bucket/cuda\.json")
+HAND_OUT = "bucket/cuda*.json of ScoopInstaller/Main or Versions at a commit, its version, addresses and sums alone"
+_ADDRESS = re.compile(r"https://github\.com/ScoopInstaller/(?:Main|Versions)/blob/[0-9a-f]+/bucket/cuda[\d.]*\.json")
 _URL = re.compile(
     r"https?(://developer\.(?:download\.)?nvidia\.com/compute/cuda/\S+/(cuda_(\d+\.\d+\.\d+)(?:_(\d{3}\.\d{2}))?_win\S*?))"
     r"(?:#/\S+)?"
@@ -17,8 +17,14 @@ _URL = re.compile(
 
 
 def rows(bodies: Sequence[Body]) -> Given:
-    """One row for each installer."""
-    return Given(tuple(Found("cuda-installers", "archives", _row(body)) for body in bodies))
+    """One row for each installer. One that is pinned by another kind of sum later has both."""
+    found: dict[str, Row] = {}
+    for row in map(_row, bodies):
+        known = found.setdefault(row["file"], row)
+        if any(known.get(name, value) != value for name, value in row.items()):
+            raise refuse(row["url"], f"is pinned to {row}, and to {known}")
+        known |= row
+    return Given(tuple(Found("cuda-installers", "archives", row) for row in found.values()))
 
 
 def _row(body: Body) -> Row:

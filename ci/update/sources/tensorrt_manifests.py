@@ -17,7 +17,10 @@ _ADDRESS = re.compile(r"https://github\.com/.+/manifests/tensorrt/redistrib_(\d+
 _TOP = ("release_date", "release_label", "release_product", "tensorrt")
 _PART = ("name", "license", "version", "cuda_variant", *(f"linux-{one}" for one in ("x86_64", "sbsa", "aarch64")))
 _FILE = ("relative_path", "sha256", "md5", "size")
-_NAME = re.compile(r"tensorrt/[\d.]+/(?:tars|zip)/(TensorRT-([\d.]+)\.[\w.-]+\.cuda-(\d+\.\d+)\.(?:tar\.gz|zip))")
+_NAME = re.compile(
+    r"tensorrt/[\d.]+/(?:tars|zip)/"
+    r"(TensorRT-(?:Enterprise-)?(\d+(?:\.\d+)+)[.-][\w.-]+[.-]cuda-(\d+\.\d+)(?:-Release-external)?\.(?:tar\.gz|tar\.zst|zip))"
+)
 
 
 def rows(bodies: Sequence[Body]) -> Given:

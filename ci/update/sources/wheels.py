@@ -48,8 +48,8 @@ _UPLOADED = {
 def rows(bodies: Sequence[Body]) -> Given:
     """The wheels for Linux of every project's page; previews are passed over."""
     pages = {project_of(body): wheels_of(body) for body in bodies if body.address.endswith("/")}
-    read = dict(digest_of(body) for body in bodies if not body.address.endswith("/"))
-    requires = {name: found["requires"] for name, found in read.items()}
+    read = map(digest_of, (body for body in bodies if not body.address.endswith("/")))
+    requires = {name: found["requires"] for name, found in read}
     if unknown := set(pages) - set(PROJECTS):
         raise refuse(", ".join(sorted(unknown)), "is the page of a project that the facts do not use")
     offered = {name: list(filter(_is_offered, wheels)) for name, wheels in pages.items()}
@@ -57,8 +57,8 @@ def rows(bodies: Sequence[Body]) -> Given:
     found += [Found("wheels", "archives", row) for row in toolkits(offered, requires)]
     found += _releases(offered)
     found += [Found("cudnn", "pip_versions", row) for name in pages for row in _uploads(name, pages[name])]
-    of_nccl = [name for name in pages if PROJECTS[name].component == "nccl"]
-    found += [Found("nccl", "wheels", row) for name in of_nccl for row in _versions(name, offered[name])]
+    nccl = (name for name in pages if PROJECTS[name].component == "nccl")
+    found += [Found("nccl", "wheels", row) for name in nccl for row in _versions(name, offered[name])]
     return Given(tuple(found), tuple(_covers(pages)))
 
 
@@ -112,9 +112,8 @@ def _uploads(project: str, wheels: Iterable[WheelFile]) -> Iterator[Row]:
 
 def _versions(project: str, wheels: Sequence[WheelFile]) -> Iterator[Row]:
     """The day on which each version of a project's wheels appeared."""
-    for version in dict.fromkeys(one.version for one in wheels):
-        day = min(one.day for one in wheels if one.version == version)
-        yield {"project": project, "version": version, "date": day, "src": ["pypi"]}
+    days = {one.version: one.day for one in sorted(wheels, key=lambda one: one.day, reverse=True)}
+    return ({"project": project, "version": one, "date": day, "src": ["pypi"]} for one, day in days.items())
 
 
 def _release_of(wheel: WheelFile) -> str:
