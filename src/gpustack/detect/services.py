@@ -160,8 +160,8 @@ WORDS = (
     b"unknown service runtime", b"io.containerd.grpc.v1.cri", b"runtime handler", b"sysfsdev", b"mediated device",
     b"infiniband", b"kata", b"SELinux is preventing",
     b"not exist or is not accessible", b"generation FAILED", b"more space on the", b"info from any available",
-    b"control display is undefined", b"No devices were", b"but it is not a shared", b"akmod", b"Error Code ",
-    b"running hook", b"prestart hook",
+    b"control display is undefined", b"No devices were", b"but it is not a shared", b"akmod", b"freeze unit",
+    b"Error Code ", b"running hook", b"prestart hook",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 

@@ -21,6 +21,7 @@ _ERROR = (
     r"The kernel you are installing for is a|"
     r"Kernel configuration is invalid|modules/\S+/build: No such file|"
     r"version[- ]check failed|No rule to make target|is needed by |cannot be found|objtool: |internal compiler error|"
+    r"file not recognized|^(?:g?awk|mawk|perl|python3): |"
     r": (?:command )?not found$|^make\S*: (?!\*\*\*)[\w./+-]+: (?:No such file|Command not found|Permission denied)"
 )
 _GAVE_UP = r"^make\S*: \*\*\* .*Error \d+$"

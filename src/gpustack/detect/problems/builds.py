@@ -25,6 +25,14 @@ _INTERFACE = (
     r"implicit declaration|has no member|undeclared|too (?:few|many) arguments|incompatible pointer|conflicting types|"
     r"unknown type name|No such file or directory|expected .* before|assignment to|initialization of|passing argument"
 )
+_SHORT = (
+    ("No space left", "The disk is full.", "`df -h /var /tmp` shows which file system; make room"),
+    (
+        r"Killed\b|internal compiler error",
+        "The compiler was killed, most likely for lack of memory.",
+        "add memory or swap",
+    ),
+)
 _TOOL = (
     r"([\w.+-]+): (?:command )?not found$|"
     r"^make\S*: (?!/lib/modules/|/usr/src/)(?:[\w.+-]*/)*([\w.+-]+): (?:No such file|Command not found)"
@@ -42,7 +50,7 @@ _NO_HEADERS = (
     r"headers .*cannot be found|kernel source.*cannot be found|No rule to make target|Kernel configuration is invalid|"
     r"(?:autoconf\.h|auto\.conf|modules/[^/\s]+/build)\b.{0,20}(?:are missing|No such file)"
 )
-_CLANG = r"(?:^|/)clang(?:-\d+)?: |ld\.lld: "
+_CLANG = r"(?:^|/)clang(?:-\d+)?: |ld\.lld: |file not recognized"
 _UNFIT = (
     ("GPL-only symbol|GPL-incompatible", "This kernel lets only GPL modules use a function that this driver calls."),
     (
@@ -159,14 +167,12 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
     lacks = _lacks(scene, error)
     if lacks:
         return lacks[0], f"{lacks[1]}, then {again}"
-    if "No space left" in error:
-        return "The disk is full.", f"`df -h /var /tmp` shows which file system; make room, then {again}"
-    if re.search(r"Killed\b|internal compiler error", error):
-        return "The compiler was killed, most likely for lack of memory.", f"add memory or swap, then {again}"
     if re.search(rf"{_CLANG}|command-line option|plugin", error):
         return _other_compiler(scene, log, kernel)
     if re.search(_NO_HEADERS, error):
         return "The kernel's headers are missing or incomplete.", again
+    if re.match(r"(?:g?awk|mawk|perl|python3): ", error):
+        return "A script of the kernel's headers fails, not the driver: no driver builds.", _other_kernel(scene, kernel)
     why = next((why for words, why in _UNFIT if re.search(words, error)), "")
     if why:
         return why, _newer_driver(scene, log, kernel)
@@ -177,7 +183,10 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
 
 
 def _lacks(scene: Scene, error: str) -> tuple[str, str] | None:
-    """The package or program that a build did not find, and the command that installs it."""
+    """The room, package or program that a build did not find, and what adds it."""
+    short = next((one for one in _SHORT if re.search(one[0], error)), None)
+    if short:
+        return short[1], short[2]
     package = re.match(r"(\S+) is needed by ", error)
     if package:
         manager = {"zypper": "zypper", "yum": "yum"}.get(scene.os.family or "", "dnf")
@@ -240,11 +249,19 @@ def clang_missing(scene: Scene) -> Iterator[Finding]:
 
 def _newer_driver(scene: Scene, log: BuildLog, kernel: str) -> str:
     branch = log.version.partition(".")[0]
-    older = [name for name in scene.evidence.listings.get("/lib/modules", ()) if name != kernel]
-    boot = f"; or boot kernel {older[-1]}" if older else "; or boot the kernel before it"
     akmods = f", then {rebuild(scene, kernel)}" if scene.installed("akmod-nvidia.*") else ""
     plan = cures.plan(f"driver>{log.version}") if branch.isdigit() else cures.plan("driver")
-    return f"{plan} installs a newer release{akmods}{boot}"
+    return f"{plan} installs a newer release{akmods}; or boot {_before(scene, kernel)}"
+
+
+def _other_kernel(scene: Scene, kernel: str) -> str:
+    return f"upgrade the kernel and its headers together; until they are mended boot {_before(scene, kernel)}"
+
+
+def _before(scene: Scene, kernel: str) -> str:
+    """Another installed kernel than this one, in words where none is seen."""
+    older = [name for name in scene.evidence.listings.get("/lib/modules", ()) if name != kernel]
+    return f"kernel {older[-1]}" if older else "the kernel before it"
 
 
 def _ceiling(scene: Scene, log: BuildLog) -> str:

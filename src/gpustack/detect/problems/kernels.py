@@ -128,16 +128,25 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"the running kernel {kernel} has no nvidia module: the driver's module was not built or "
             f"installed for it",
-            fix=f"{builds.rebuild(scene, kernel)}, then `sudo modprobe nvidia`",
+            fix=f"{_cure(scene, kernel)}, then `sudo modprobe nvidia`",
         )
     elif seen_running or scene.module is not None:
         yield Finding(
             message=f"kernel {kernel} boots next and has no nvidia module (the running {scene.kernel} has one): "
             f"the driver will be "
             "gone after the reboot",
-            fix=f"before rebooting: {builds.rebuild(scene, kernel)}",
+            fix=f"before rebooting: {_cure(scene, kernel)}",
             reboot=False,
         )
+
+
+def _cure(scene: Scene, kernel: str) -> str:
+    """How the driver's module gets there for a kernel: what failed once fails again."""
+    if _ceiling(scene, kernel) is not None:
+        return f"{cures.plan('driver')} chooses a driver that builds on {kernel}, which this one does not"
+    log = next((log for log in failed_builds(scene.evidence) if log.kernel == kernel and log.error), None)
+    again = builds.rebuild(scene, kernel)
+    return f"put right first what its build reports ({log.path}); {again}" if log is not None else again
 
 
 @detects("detect-kernel-replaced")
@@ -209,11 +218,10 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
     if scene.environment in OWN_KERNEL or version is None:
         return
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
-        number = re.match(r"\d+(?:\.\d+)+", kernel or "")
         # A distribution patches the modules it ships: if there is a module for a kernel, it was built.
-        if kernel is None or number is None or has_module(scene, kernel) or _runs(scene, kernel):
+        if kernel is None or has_module(scene, kernel) or _runs(scene, kernel):
             continue
-        rule = next((rule for rule in _kernel_rules(scene, version) if _forbids(rule, number[0])), None)
+        rule = _ceiling(scene, kernel)
         if rule is not None:
             yield Finding(
                 message=f"driver {version} does not build on kernel {kernel}: {rule.says or rule.note}".rstrip(": "),
@@ -228,6 +236,14 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
                 message=f"dkms has not finished nvidia {match[1]} for kernel {kernel}; its build folder still exists",
                 fix=builds.rebuild(scene, kernel),
             )
+
+
+def _ceiling(scene: Scene, kernel: str) -> Rule | None:
+    """The rule by which the driver of this host does not build on a kernel."""
+    version, number = scene.driver_version or _registered(scene), re.match(r"\d+(?:\.\d+)+", kernel)
+    if version is None or number is None:
+        return None
+    return next((rule for rule in _kernel_rules(scene, version) if _forbids(rule, number[0])), None)
 
 
 def _kernel_rules(scene: Scene, driver: str) -> Iterator[Rule]:

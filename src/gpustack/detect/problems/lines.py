@@ -61,7 +61,7 @@ _GRAVE = later(
     r"blocked for more|soft lockup|nobody cared|Link Down|"
     r"not present|should be|restricted|not a shared|only works in|clashes|fatal|incompatible with|"
     r"undefined reference|required to|"
-    r"Consult /var/lib/dkms|No akmod packages|Kernel \d\S+ not installed|Ignoring nvidia\S*-kmod|"
+    r"Consult /var/lib/dkms|exited \d+|giving up|No akmod packages|Kernel \d\S+ not installed|Ignoring nvidia\S*-kmod|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
     r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
 )
