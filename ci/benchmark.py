@@ -120,8 +120,10 @@ def commands_of(python: str, host: Path, folder: Path) -> dict[str, list[str]]:
         "gpustack render --format shell": [*gpustack, "render", str(plan), "--format", "shell"],
         "gpustack install --dry-run": [*gpustack, "install", "cuda", "--dry-run"],
         "gpustack detect": [*gpustack, "detect", "--format", "json"],
+        "gpustack detect, 50 MB of kern.log": [*gpustack, "detect", "--root", str(logged(folder)), "--format", "json"],
         "gpustack check, a framework": [*gpustack, "check", "torch==2.9.1", "driver==550.54.15", *asked[-4:]],
         "gpustack plan, a framework": [*gpustack, "plan", "vllm", *asked[-4:]],
+        "gpustack plan, torch": [*gpustack, "plan", "torch", *asked[-4:]],
         "gpustack verify --level quick": [*gpustack, "verify", "--level", "quick"],
         "gpustack matrix list": [*gpustack, "matrix", "list"],
         "gpustack schema plan": [*gpustack, "schema", "plan"],
@@ -130,6 +132,31 @@ def commands_of(python: str, host: Path, folder: Path) -> dict[str, list[str]]:
         print("hpccm is not installed (pip install hpccm)")
         del commands["hpccm recipe"]
     return commands
+
+
+def logged(folder: Path) -> Path:
+    """A recorded host with a driver whose kernel log of one boot is full: a firewall, containers, USB."""
+    tree = folder / "logged"
+    shutil.copytree(ROOT / "tests" / "fixtures" / "hosts" / "ubuntu2404-h200-recorded" / "root", tree, symlinks=True)
+    told = (
+        "usb {0}-{1}: new high-speed USB device number {1} using xhci_hcd",
+        "br-0c{0}: port {1}(veth{0}a{1}) entered forwarding state",
+        "[UFW BLOCK] IN=eth0 OUT= SRC=10.0.{0}.{1} DST=10.0.0.5 LEN=40 TTL=247 PROTO=TCP SPT={1} DPT=22",
+        "eth0: renamed from veth{0}b{1}",
+    )
+    head = "Nov 20 07:00:00 node kernel: [    0.000000] Linux version 6.8.0-48-generic\n"
+    lines = [
+        f"Nov 20 {7 + at // 3600:02}:{at // 60 % 60:02}:{at % 60:02} node kernel: [{at:12}.000000] "
+        f"{told[at % len(told)].format(at % 7, at % 90)}\n"
+        for at in range(60_000)
+    ]
+    block = "".join(lines)
+    (tree / "var" / "log").mkdir(exist_ok=True)
+    with (tree / "var" / "log" / "kern.log").open("w") as log:
+        log.write(head)
+        for _ in range(50_000_000 // len(block) + 1):
+            log.write(block)
+    return tree
 
 
 SMOKE = """

@@ -8,8 +8,12 @@ import io
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from types import ModuleType
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def program() -> NoReturn:
@@ -96,22 +100,43 @@ def run() -> None:
     sys.exit(main(sys.argv[1:]))
 
 
+class _Late(ModuleType):
+    """Stands for a module until something of it is asked for, which is the time to import it."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):  # what the import system asks of every module
+            raise AttributeError(name)
+        found: object = getattr(import_module(self.__name__), name)
+        vars(self)[name] = found
+        return found
+
+    def function(self, name: str) -> None:
+        """Stand for a function that others import by its name."""
+
+        def real(*args: object, **named: object) -> object:
+            return getattr(import_module(self.__name__), name)(*args, **named)
+
+        vars(self)[name] = real
+
+
 def _import_msgspec() -> None:
-    """Import msgspec without two modules that cost half of it (docs/start-up.md has the figures).
+    """Import msgspec and pathlib without what they import for a few of their functions, which is half of their cost.
 
-    typing_extensions is optional to it. platform is only asked for the name of the system, by uuid.
+    docs/start-up.md has the figures.
     """
-    stood = {name: sys.modules.get(name) for name in ("typing_extensions", "platform")}
-    if not stood["platform"]:
-        platform = ModuleType("platform")
-        platform.system = lambda: os.uname().sysname  # type: ignore[attr-defined]
-        sys.modules["platform"] = platform
-    sys.modules.setdefault("typing_extensions", None)  # type: ignore[arg-type]  # how Python spells "not available"
-    import msgspec  # noqa: F401, PLC0415
-
-    for name, before in stood.items():
-        if before is None:
-            del sys.modules[name]
+    stand_ins = {name: _Late(name) for name in ("platform", "msgspec.inspect", "msgspec._json_schema", "urllib.parse")}
+    vars(stand_ins["platform"])["system"] = lambda: os.uname().sysname  # all that uuid asks of it
+    stand_ins["urllib.parse"].function("quote_from_bytes")
+    stand_ins["msgspec._json_schema"].function("schema")
+    stand_ins["msgspec._json_schema"].function("schema_components")
+    # None is how Python spells "not available": the first is optional to msgspec, ntpath looks six times for nt.
+    absent = dict.fromkeys(("typing_extensions", "nt"))
+    stood = {name: one for name, one in {**stand_ins, **absent}.items() if name not in sys.modules}
+    sys.modules.update(stood)  # type: ignore[arg-type]
+    import_module("msgspec")
+    import_module("pathlib")
+    for name in stood:
+        del sys.modules[name]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """GPU names as people write them: any case, with or without vendor, product line and memory size."""
 
-from __future__ import annotations
-
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from gpustack.detect.products import Integrated, Products, device_digits, gpu_of, integrated_gpu
 from gpustack.errors import UsageError
@@ -27,7 +25,7 @@ _SAFE = later(r"[A-Za-z0-9][A-Za-z0-9 ._:()/+-]{0,79}")
 MAX_CANDIDATES = 8
 
 
-class _Named(NamedTuple):
+class _Named(Struct, frozen=True):
     """One spelling of one product."""
 
     words: tuple[str, ...]

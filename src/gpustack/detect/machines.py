@@ -1,10 +1,7 @@
 """Names that stand for more or less than a GPU: systems (DGX H100), cloud shapes (p5.48xlarge), MIG, vGPUs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -50,7 +47,7 @@ class _Processors(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Named(NamedTuple):
+class Named(Struct, frozen=True):
     """What a name stands for: its GPUs, and the machine if it names one."""
 
     gpus: tuple[Gpu, ...]

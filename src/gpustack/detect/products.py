@@ -1,7 +1,5 @@
 """From PCI ids to products: the GPU table's knowledge about a function on the bus."""
 
-from __future__ import annotations
-
 import re
 from functools import cached_property
 from typing import Any

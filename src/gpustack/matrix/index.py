@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpustack.digests import sha256_hex
 from gpustack.errors import MatrixError
 from gpustack.matrix.layout import BINDING
 from gpustack.matrix.store import Store
@@ -76,10 +77,8 @@ class Matrix:
     @cached_property
     def digest(self) -> str:
         """The sha256 over the digests of all matrix files in use; documents record it."""
-        import hashlib  # noqa: PLC0415 (loads OpenSSL; only documents record it)
-
         lines = [f"{name} {entry.digest}\n" for name, entry in sorted(self.store.index.subjects.items())]
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        return sha256_hex("".join(lines).encode())
 
     def table_head(self, subject: str, table: str) -> tuple[str, tuple[str, ...], dict[str, str]]:
         """What a table is about, its key columns and its declared columns. Raises KeyError for an unknown table."""

@@ -1,7 +1,5 @@
 """How compiled matrices are stored: the index, the head of each subject, and the names of their parts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

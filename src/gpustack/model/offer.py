@@ -1,7 +1,5 @@
 """How a version can be installed on a host: the rows of the facts that provide it."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """apt's preference for the vendor's packages over packages of the same name in the archive."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from gpustack.model import actions as do

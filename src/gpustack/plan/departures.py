@@ -1,7 +1,5 @@
 """Where a plan departs from a wrong or outdated vendor guide, stated in the step that does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from msgspec import Struct

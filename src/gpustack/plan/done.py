@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 
+from gpustack.digests import sha256_hex
 from gpustack.model.actions import Package
 from gpustack.model.conditions import NEVER, Condition, spell
 from gpustack.model.steps import FileWrite
@@ -84,4 +84,4 @@ def marker(prefix: str, name: str) -> str:
 
 
 def _sum(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
+    return sha256_hex(content.encode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 
@@ -10,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from gpustack.digests import sha256_hex
 from gpustack.model.actions import AnyAction, Reboot
 from gpustack.model.conditions import NEVER
 from gpustack.model.plan import PHASES
@@ -141,7 +141,7 @@ def canonical(value: object) -> bytes:
 
 def sha256_of(value: object) -> str:
     """The sha256 (hexadecimal) of the canonical JSON of a value."""
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return sha256_hex(canonical(value))
 
 
 def _free_id(wanted: str, seen: set[str]) -> str:

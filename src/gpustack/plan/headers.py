@@ -1,7 +1,5 @@
 """The headers of the kernels that a driver's modules are built for, from the facts."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """What a system requires before NVIDIA's packages: further repositories and kernel headers, from the facts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar

@@ -1,7 +1,5 @@
 """Adding a package repository: its key verified first, the host's entries merged, nothing duplicated."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import Struct

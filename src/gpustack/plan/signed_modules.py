@@ -1,7 +1,5 @@
 """Kernel modules built and signed by the distribution: with Secure Boot they need no key of the user's."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """The key of a package repository: downloaded, verified, and installed for the package manager."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import Struct

@@ -1,17 +1,17 @@
 """What an action may change, by its type and fields, so that the installer can keep it first."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack.model import actions as do
 from gpustack.model.steps import Step
 from gpustack.plan.former import actions_of, touched_by_words
 
 
-class Touched(NamedTuple):
+class Touched(Struct, frozen=True):
     """Places of the tree, files or folders; ``settings`` of the system, and ``packages``, which change both."""
 
     places: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ def touched(step: Step) -> Touched:
         if isinstance(action, do.Words):
             said = Touched(*touched_by_words(step.kind, action.argv))
             # What only looks like a path, such as the text of a script, is not a place.
-            found.append(said._replace(places=tuple(path for path in said.places if not place_fault(path))))
+            found.append(replace(said, places=tuple(path for path in said.places if not place_fault(path))))
         else:
             found.append(touched_by(action))
     return _together(found)

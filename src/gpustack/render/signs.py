@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 
+from gpustack.digests import sha256_hex
 from gpustack.model.actions import AnyAction, Look, RefreshIndex, Remove, Verify
 from gpustack.model.conditions import Condition, conditions
 from gpustack.model.steps import Artifact, Step
@@ -32,7 +32,7 @@ def signs(step: Step) -> Signs:
         return Signs(told, marked=False)
     summed = [Condition("file", (one.path, one.sha256)) for one in step.artifacts if _is_known_by_sum(step, one)]
     written = [
-        Condition("file", (one.path, hashlib.sha256(one.content.encode()).hexdigest()))
+        Condition("file", (one.path, sha256_hex(one.content.encode())))
         for one in step.files
         if not one.path.startswith(f"{CACHE}/")
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
@@ -187,6 +186,8 @@ def _summary(plan: Plan) -> str:
 
 
 def _wrapped(text: str, width: int, *, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
+    from textwrap import wrap  # noqa: PLC0415 (compiles expressions; most lines fit)
+
+    return wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     ) or [first]

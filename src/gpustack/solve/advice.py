@@ -1,7 +1,5 @@
 """What accompanies a positive verdict: breached advice, and what the GPUs cannot do whatever is installed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

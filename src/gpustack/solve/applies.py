@@ -1,7 +1,5 @@
 """Which platforms and architectures the facts about a component cover: elsewhere there is no answer."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from gpustack.model.host import Gpu, Host

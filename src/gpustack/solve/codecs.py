@@ -1,7 +1,5 @@
 """Abilities of video engines, requested by name: nvenc-av1, nvdec-hevc-422, nvenc-sessions==5."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

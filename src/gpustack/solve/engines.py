@@ -1,7 +1,5 @@
 """What the tables say about the video engines of a GPU, and about the versions that a question names."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from gpustack.model.host import Gpu

@@ -1,7 +1,5 @@
 """Which kernel module flavours can drive all GPUs of a host with a given driver version."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from gpustack.solve.question import Question

@@ -1,7 +1,5 @@
 """The GPU lists of driver releases, arranged for look-up by device."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from functools import cached_property, lru_cache
 from typing import Literal

@@ -1,7 +1,5 @@
 """What a kernel log says about the GPUs, by the facts: the first grave message, its meaning, its consequences."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ release supports: for GPUs that require the open modules, for architectures whos
 and for requests for the open modules. Elsewhere the proprietary modules may support what the list omits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from msgspec import Struct

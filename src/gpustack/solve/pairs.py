@@ -1,7 +1,5 @@
 """The rows about driver releases that go wrong with some GPU, kernel or module flavour."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -4,8 +4,6 @@ Every component is crossed with every other one and with every aspect of a host.
 here is about is a gap in the facts, and is said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Literal

@@ -1,7 +1,5 @@
 """Published security bulletins against a version: what it lacks, and which release of its branch has the fix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct

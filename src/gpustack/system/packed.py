@@ -1,7 +1,5 @@
 """Compressed files as streams, by file name extension."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -8,7 +8,7 @@ from tests.unit.plan.making import CUDA, CUDNN, DRIVER, host, plan
 from gpustack.model import actions as do
 from gpustack.model.steps import Step
 from gpustack.plan.former import actions_of, undo_actions_of
-from gpustack.plan.touched import touched, touched_by
+from gpustack.plan.touched import Touched, touched, touched_by
 from gpustack.plan.undoing import way_back
 
 SYSTEMS = ("amzn2023", "azurelinux3.0", "debian12", "l4t36", "rhel7", "rhel9", "sles15.7", "ubuntu18.04", "ubuntu24.04")
@@ -38,9 +38,11 @@ def test_an_action_changes_what_it_makes_and_not_what_it_reads() -> None:
     assert touched_by(do.CopyTree(source="/usr/src/a", target="/opt/a")).places == ("/opt/a",)
     assert touched_by(do.Unpack(archive="/var/cache/a.tar", folder="/opt/a")).places == ("/opt/a",)
     assert touched_by(do.Link(path="/usr/local/cuda", target="/usr/local/cuda-13.0")).places == ("/usr/local/cuda",)
-    assert touched_by(do.Run(argv=("x",), touches=("/opt/x",), packages=True)) == (("/opt/x",), True, True)
+    assert touched_by(do.Run(argv=("x",), touches=("/opt/x",), packages=True)) == Touched(
+        ("/opt/x",), settings=True, packages=True
+    )
     assert touched_by(do.ChooseAlternative(group="cuda", choice="/usr/local/cuda-13.0")).settings
-    assert touched_by(do.Look(argv=("md5sum", "--check", "/a"))) == ((), False, False)
+    assert touched_by(do.Look(argv=("md5sum", "--check", "/a"))) == Touched()
 
 
 def test_packages_are_changed_where_a_package_manager_does_more_than_to_read() -> None:
@@ -49,7 +51,7 @@ def test_packages_are_changed_where_a_package_manager_does_more_than_to_read() -
         if step.kind in {"install-packages", "remove-packages"} and managed:
             assert touched(step).packages, step.title
         if step.kind == "refresh-index":
-            assert touched(step) == ((), False, False), step.title
+            assert touched(step) == Touched(), step.title
 
 
 def test_what_a_person_has_enrolled_is_a_persons_to_undo() -> None:
@@ -69,7 +71,7 @@ def test_kept_copies_do_better_than_the_commands_of_an_undo() -> None:
 
 def test_words_are_read_where_nothing_else_says_what_they_mean() -> None:
     former = Step(id="x", component="", kind="run", title="x", why="", commands=(("make", "-C", "/opt/a", "install"),))
-    assert touched(former) == (("/opt/a",), True, False)
+    assert touched(former) == Touched(("/opt/a",), settings=True)
     assert [way_back(do.Words(argv=(name, "x"))) for name in ("rm", "apt-get", "dracut", "systemctl")] == [
         "files",
         "packages",

@@ -1,7 +1,5 @@
 """Grave lines about the GPU stack that no fact explains: judged by what they say themselves, else quoted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -210,7 +208,7 @@ def _lines(scene: Scene) -> Iterator[Line]:
             yield from telling or found[:1]
 
 
-def _in_log(scene: Scene, known: _Known, path: str, text: str) -> Iterator[Line]:
+def _in_log(scene: Scene, known: "_Known", path: str, text: str) -> Iterator[Line]:
     """The grave lines of one log, the last first; lines that differ in numbers only are one."""
     here = bool(scene.gpus) or scene.environment in {"container", "jetson", "wsl"}
     builds = [path for path in scene.evidence.files if path.endswith(("/make.log", ".failed.log"))]

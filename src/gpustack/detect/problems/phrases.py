@@ -1,7 +1,5 @@
 """Phrases of failures, and what each means for a GPU stack: rows of the facts."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

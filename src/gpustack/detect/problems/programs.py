@@ -1,7 +1,5 @@
 """Which program wrote a line of a log, and what its failures come from."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

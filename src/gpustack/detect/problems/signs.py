@@ -1,7 +1,5 @@
 """States of a host that the facts describe: lines of services' logs, settings of files, versions of parts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

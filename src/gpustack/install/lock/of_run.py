@@ -1,7 +1,5 @@
 """The lock of a finished installation, from its journal and the package manager."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 dnf, yum and zypper keep the indexes that they read; the same files are read here, and nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import configparser
 import re
 from collections.abc import Collection, Iterable, Iterator

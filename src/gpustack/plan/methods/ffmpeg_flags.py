@@ -1,7 +1,5 @@
 """The arguments of FFmpeg's ``./configure``: right for this release, toolkit and GPUs, and none obsolete."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from gpustack.model.resolution import Pick

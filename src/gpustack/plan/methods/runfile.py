@@ -1,7 +1,5 @@
 """NVIDIA's .run files: for systems without a repository, and never alongside packages of the same component."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from gpustack.model import actions as do

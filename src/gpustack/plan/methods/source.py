@@ -1,7 +1,5 @@
 """Builds from source: nv-codec-headers by tag and commit, FFmpeg with the flags for toolkit and GPU."""
 
-from __future__ import annotations
-
 from gpustack.errors import UnsupportedError
 from gpustack.model import actions as do
 from gpustack.model.actions import AnyAction

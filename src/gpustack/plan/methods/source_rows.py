@@ -1,7 +1,5 @@
 """The sources of a component: its archives, its tags, its repository and their signers."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

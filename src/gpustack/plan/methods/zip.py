@@ -1,7 +1,5 @@
 """Windows: the vendor's zip archives, downloaded, verified and laid out as the cuDNN guides and the toolkit expect."""
 
-from __future__ import annotations
-
 from gpustack.model import actions as do
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick

@@ -1,7 +1,5 @@
 """The CUDA toolkit on Windows: from the vendor's zip archives, one per part, or from its installer program."""
 
-from __future__ import annotations
-
 from gpustack.model import actions as do
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick

@@ -3,8 +3,6 @@
 The Windows chapters of the guides print cuda*.dll, cuda*.h, cuda*.lib and cuda.lib; the archives contain cudnn*.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from gpustack.model import actions as do

@@ -1,7 +1,5 @@
 """What an image demands at its start, judged against driver and GPUs; and the demands of known images."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from gpustack.model.facts import Release

@@ -1,7 +1,5 @@
 """What follows for an image that is judged by its name alone, and for names of images that are not for this host."""
 
-from __future__ import annotations
-
 from msgspec import UNSET
 
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown

@@ -1,7 +1,5 @@
 """Container images by tag: which driver they run on, and how, judged by the tables of NGC images."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from gpustack.model.facts import Release

@@ -1,7 +1,5 @@
 """The known container images by tag: those of NGC by month, of nvidia/cuda, and of other makers."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import Struct

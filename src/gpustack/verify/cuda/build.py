@@ -1,7 +1,5 @@
 """Builds a sample with the host's own tools: nvcc with the host compiler of the matrix, libraries by their files."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Smoke checks of the CUDA toolkit: a program built by its nvcc, and run on every GPU."""
 
-from __future__ import annotations
-
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify.cuda.build import build

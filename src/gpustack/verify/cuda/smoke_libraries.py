@@ -1,7 +1,5 @@
 """Smoke checks of CUDA that need no compiler: gpustack's own kernel, and a product of matrices by cuBLAS."""
 
-from __future__ import annotations
-
 from gpustack.verify.cuda.libraries import of_cublas, prove
 from gpustack.verify.cuda.quick import INSTALL
 from gpustack.verify.cuda.toolchain import select_toolkit

@@ -1,7 +1,5 @@
 """The health of the GPUs as NVML reports it, read by a program of its own, once a run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

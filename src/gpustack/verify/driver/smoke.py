@@ -1,7 +1,5 @@
 """Smoke checks of the driver: a CUDA context on every GPU, and every list of GPUs compared with the others."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The output of the probe programs: JSON lines, and the GPUs that they are about."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """What disturbs programs from outside: environment variables, the folder for temporary files, limits of the system."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat
