@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from package_index import index_address
 from update import report
 from update.daily import NAMES, Servers
-from update.daily import bodies as bodies_of_today
+from update.daily import given as given_today
 from update.fetch import fetch
 from update.folders import folders, is_given_back
 from update.merge import merge
-from update.record import Body, Given, SourceError, load, save
+from update.record import Body, Given, SourceError, joined, load, save
 from update.reproduce import given_by, shares, sums, total
 from update.sources import ALL, source
 from update.tables import MATRICES, Facts, declined
@@ -66,14 +66,15 @@ def bodies_of(asked: argparse.Namespace) -> tuple[Body, ...]:
 
 def daily(facts: Facts, servers: Servers, day: dt.date, *, is_written: bool) -> int:
     """Read every source of the daily run; one that stops does not keep the others from being read."""
-    codes, given = [0], {}
+    code, given = 0, {}
     for name in NAMES:
-        try:
-            given[name] = source(name).rows(bodies_of_today(name, facts, servers, day))
-        except SourceError as error:  # noqa: PERF203 (each source is read for itself)
-            print(f"{name}: STOPPED: {error}")
-            codes.append(2)
-    return max(*codes, apply(facts, given, is_written=is_written))
+        parts, stops = given_today(name, facts, servers, day)
+        for why in stops:
+            print(f"{name}: STOPPED: {why}")
+            code = 2
+        if parts:
+            given[name] = joined(parts)
+    return max(code, apply(facts, given, is_written=is_written))
 
 
 def read(facts: Facts, name: str, bodies: tuple[Body, ...], *, is_written: bool) -> int:

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from update.fetch import fetch
-from update.record import Body, MissingError, load, save
-from update.sources import csaf, manifests, releases, tags, wheels
+from update.record import Body, Given, MissingError, SourceError, load, save
+from update.sources import csaf, manifests, releases, source, tags, wheels
 from update.tables import Facts
+
+FILES = ("Release", "Packages")
+"""What is read of each apt folder."""
 
 NAMES = ("tags", "releases", "wheels", "redist", "csaf", "apt")
 
@@ -29,16 +32,24 @@ class Servers(NamedTuple):
     kept: Path | None = None
 
 
-def bodies(name: str, facts: Facts, servers: Servers, day: dt.date) -> list[Body]:
-    """The bodies of one source of a daily run. Raises SourceError for one that cannot be read."""
+def given(name: str, facts: Facts, servers: Servers, day: dt.date) -> tuple[list[Given], list[str]]:
+    """What the parts of one source give, and why others are stopped.
+
+    Each folder of packages is a part, of which nothing is used if it cannot be read; other sources are one part.
+    """
     path = servers.kept / f"{name}.xz" if servers.kept else None
     known = {body.address: body for body in load(path)} if path and path.is_file() else {}
     reader = _Reader(servers, known)
-    found = list(reader.read(name, facts, day))
+    found, stops = [], []
+    for part in reader.parts(name, facts, day):
+        try:
+            found.append(source(name).rows(list(part)))
+        except SourceError as error:  # noqa: PERF203 (each part is read for itself)
+            stops.append(str(error))
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save(path, reader.answers.values(), preset=0)
-    return found
+        save(path, ({**known, **reader.answers} if stops else reader.answers).values(), preset=0)
+    return found, stops
 
 
 class _Reader:
@@ -48,13 +59,16 @@ class _Reader:
         self._servers, self._known = servers, known
         self.answers: dict[str, Body] = {}
 
-    def read(self, name: str, facts: Facts, day: dt.date) -> Iterator[Body]:
+    def parts(self, name: str, facts: Facts, day: dt.date) -> Iterator[Iterator[Body]]:
+        """The bodies of each part of a source, read while they are iterated over."""
         if name == "csaf":
-            yield from self._bulletins(day)
+            yield self._bulletins(day)
         elif name == "redist":
-            yield from filter(None, map(self._optional, next_manifests(facts)))
+            yield filter(None, map(self._optional, next_manifests(facts)))
         else:
-            yield from map(self._one, addresses(name, facts, self._servers.index))
+            read = addresses(name, facts, self._servers.index)
+            size = len(FILES) if name == "apt" else len(read)
+            yield from (map(self._one, read[start : start + size]) for start in range(0, len(read), size))
 
     def _one(self, address: str) -> Body:
         mirror, known = self._servers.mirror.rstrip("/"), self._known.get(address)
@@ -91,7 +105,7 @@ def addresses(name: str, facts: Facts, index: str) -> list[str]:
         return [f"{index.rstrip('/')}/{project}/" for project in wheels.PROJECTS]
     rows = facts.rows("repositories", "repositories")
     folders = [row["url"] for row in rows if row.get("family") == "apt" and not row["arch"].startswith("cross-")]
-    return [f"{folder}{file}" for folder in folders for file in ("Release", "Packages")]
+    return [f"{folder}{file}" for folder in folders for file in FILES]
 
 
 def next_manifests(facts: Facts) -> list[str]:

@@ -59,6 +59,14 @@ class Given(NamedTuple):
     sums: tuple[FileSum, ...] = ()
 
 
+def joined(parts: Iterable[Given]) -> Given:
+    """What several parts of a source give together."""
+    found = Given(())
+    for one in parts:
+        found = Given(*(mine + its for mine, its in zip(found, one, strict=True)))
+    return found
+
+
 class Source(NamedTuple):
     """A kind of publication. ``hand_out`` says in which words a person records it by hand."""
 

@@ -54,13 +54,23 @@ def elsewhere() -> Iterator[tuple[str, bytes]]:
                 yield path, release("x86_64", data) if address.endswith("Release") else data
 
 
+def grown(path: str) -> Iterator[tuple[str, bytes]]:
+    """The index of a folder with a release of CUDA that the facts do not have."""
+    folder, data = path.rpartition("/")[0], packages([("cuda-toolkit-99-0", "99.0.0-1")])
+    yield from ((f"{folder}/Packages", data), (f"{folder}/Release", release("x86_64", data)))
+
+
 @pytest.mark.gate
 def test_three_days_of_the_daily_job(capsys: pytest.CaptureFixture[str]) -> None:
-    """First nothing is new, then there are wheels of a release that nobody judged, then a folder is gone."""
+    """First nothing is new, then there are wheels of a release that nobody judged, then a folder is gone.
+
+    On the last day another folder, read after that one, has a release more: it is told.
+    """
     others = {path: Answer(data) for path, data in elsewhere()}
     before = {body.address: Answer(without_unknown(body)) for body in pages()}
     after = {body.address: Answer(body.data) for body in pages()}
-    cut = {path: answer for path, answer in others.items() if "/ubuntu2404/" not in path}
+    cut = {path: answer for path, answer in others.items() if "/ubuntu2404/x86_64/" not in path}
+    cut |= {path: Answer(data) for path, data in grown(next(path for path in cut if "/wsl-ubuntu/" in path))}
     found = []
     for answers in ({**others, **before}, {**others, **after}, {**cut, **after}):
         with serving(answers) as (home, _):
@@ -73,5 +83,7 @@ def test_three_days_of_the_daily_job(capsys: pytest.CaptureFixture[str]) -> None
     assert waiting[0] == 1
     assert waiting[1] > 0
     assert broken[0] == 2
-    assert broken[1] == waiting[1]
-    assert [line[:13] for line in broken[2]] == ["apt: STOPPED:"]
+    assert broken[1] == waiting[1] + 1
+    assert [line.rpartition("compute/cuda/")[2] for line in broken[2]] == [
+        "repos/ubuntu2404/x86_64/Release: the server answers 404"
+    ]
