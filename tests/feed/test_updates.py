@@ -102,6 +102,7 @@ def test_the_last_two_are_kept_and_rollback_returns_to_the_one_before(
     assert len(kept(machine.folder)) == 2
     assert {"13.4.0", "13.5.0"} <= releases()
     assert main(["matrix", "rollback"]) == 0
+    assert f"; `gpustack matrix update --from {publisher.path}` undoes this" in capsys.readouterr().out
     assert "13.4.0" in releases()
     assert "13.5.0" not in releases()
     assert main(["matrix", "rollback"]) == 0

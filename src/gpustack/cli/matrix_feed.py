@@ -100,13 +100,18 @@ def update(source: str | None, trusted_root: Path | None) -> int:
 
 def roll_back() -> int:
     """Return to the facts before the last update."""
-    from gpustack.matrix.feed.generations import only_writer
-    from gpustack.matrix.feed.generations import roll_back as return_to_earlier
-    from gpustack.matrix.updates import newest_store, own_folder
+    import shlex
 
+    from gpustack.matrix.feed.generations import only_writer, origin_of
+    from gpustack.matrix.feed.generations import roll_back as return_to_earlier
+    from gpustack.matrix.updates import current, newest_store, own_folder
+
+    left = current(own_folder())
+    origin = origin_of(left) if left and not os.environ.get(SOURCE) else None
     with only_writer(own_folder()):
         return_to_earlier(own_folder())
     store, generation = newest_store()
     place = "the installation's own" if generation is None else str(generation)
-    frame.document(f"facts of {store.index.date} are in use ({place}); `gpustack matrix update` undoes this")
+    again = f"gpustack matrix update{f' --from {shlex.quote(origin.source)}' if origin else ''}"
+    frame.document(f"facts of {store.index.date} are in use ({place}); `{again}` undoes this")
     return 0
