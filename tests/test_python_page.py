@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -24,7 +25,7 @@ def test_an_example_of_the_page_runs(example: str) -> None:
 def test_the_page_has_every_function_with_its_parameters() -> None:
     for name in api.__all__:
         function = getattr(api, name)
-        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        names = inspect.signature(function).parameters
         row = re.search(rf"^\| `gpustack\.{name}\((.*?)\)`", PAGE, re.MULTILINE)
         assert row is not None, name
         assert all(re.search(rf"\b{one}\b", row[1]) for one in names), name

@@ -40,14 +40,25 @@ def detect(root: str | Path | None = None, *, python: str = "") -> Host:
     return detected(Path(root) if root is not None else None, _facts(), python=python)
 
 
-def describe(os: str, *, arch: str | None = None, gpus: Iterable[str] = (), driver: str | None = None) -> Host:
-    """A host that is not at hand, as ``--os``, ``--arch``, ``--gpu`` and ``--driver`` describe one.
+def describe(  # noqa: PLR0913 (keywords, as the command line has options)
+    os: str,
+    *,
+    arch: str | None = None,
+    gpus: Iterable[str] = (),
+    driver: str | None = None,
+    python: str | None = None,
+    glibc: str | None = None,
+    kernel: str | None = None,
+) -> Host:
+    """A host that is not at hand, as ``--os``, ``--arch``, ``--gpu``, ``--driver`` and so on describe one.
 
-    Raises UsageError and UnsupportedError for names that are unknown.
+    What is not given has the default of the system. Raises UsageError and UnsupportedError for names that are unknown.
     """
     from gpustack.detect.describe import describe as described  # noqa: PLC0415
+    from gpustack.detect.properties import Properties  # noqa: PLC0415
 
-    return described(_facts(), os=os, arch=arch, gpus=tuple(gpus), driver=driver)
+    given = Properties(python=python, glibc=glibc, kernel=kernel)
+    return described(_facts(), os=os, arch=arch, gpus=tuple(gpus), driver=driver, properties=given)
 
 
 def image_content(place: str | Path, *, arch: str | None = None) -> ImageContent:
@@ -68,9 +79,9 @@ def check(  # noqa: PLR0913 (keywords, as the command line has options)
 ) -> Verdict:
     """Whether components ("cuda==13.0.2"), codecs ("nvenc-av1") and an image are compatible on ``host``, and why (not).
 
-    ``host`` is this machine by default; ``named`` are the properties of it that were
-    given by name ("gcc", "python"); ``kernel_module`` is
-    the flavour of the driver's kernel modules. Raises UsageError for a malformed requirement, or if nothing is asked.
+    ``host`` is this machine by default; ``named`` are the properties of it that were given by name ("gcc", "python"),
+    and that the answer names; ``kernel_module`` is the flavour of the driver's kernel modules, ``facts`` other
+    facts than the built-in ones. Raises UsageError for a malformed requirement, or if nothing is asked.
     """
     from msgspec import UNSET  # noqa: PLC0415
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpustack.detect.api import detect
+from gpustack.detect.environments.elf import read_library
 from gpustack.matrix.index import load_matrix
+from gpustack.model.frameworks import pins
 from gpustack.model.host import PythonEnvironment
 from gpustack.verify.samples import FOLDER
 
@@ -41,8 +46,6 @@ def test_onnxruntime_gpu(tmp_path: Path) -> None:
     found = environment(tmp_path, "onnxruntime-gpu==1.22.0", "numpy")
     assert found.packages["onnxruntime-gpu"] == "1.22.0"
     site = Path(found.site)
-    from gpustack.detect.environments.elf import read_library
-
     handle = os.open(site / "onnxruntime/capi/libonnxruntime_providers_cuda.so", os.O_RDONLY)
     try:
         content = read_library(handle)
@@ -64,18 +67,65 @@ def test_pyav_of_the_index_decodes_with_nvdec(tmp_path: Path) -> None:
     assert "environment-codecs" not in {one.id for one in found.problems}
 
 
-def test_torch_without_cuda(tmp_path: Path) -> None:
-    """The index of this test may have torch for the CPU only: then the probe says that it has no CUDA."""
-    home = tmp_path / "torch"
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A folder for gigabytes, which does not outlast the test."""
+    place = tmp_path / "home"
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def with_requirements(home: Path, *wheels: str) -> PythonEnvironment:
+    """An environment with wheels and everything that they require, as detect reads it."""
     venv.EnvBuilder(symlinks=True, with_pip=True).create(home)
-    subprocess.run([str(home / "bin/python"), "-m", "pip", "install", "-q", "torch", "numpy"], check=True, timeout=3000)
+    python = str(home / "bin/python")
+    command = [python, "-m", "pip", "install", "-q", "--no-cache-dir", "--only-binary", ":all:", *wheels]
+    subprocess.run(command, check=True, timeout=3000)
+    found = detect(None, load_matrix(), python=python).environments or ()
+    return next(one for one in found if one.path == str(home))
+
+
+@pytest.mark.parametrize("release", ["2.5.1", "2.9.1"])
+def test_torch_with_cuda(release: str, home: Path) -> None:
+    """The facts about a wheel are what lies in it, and without a driver the probe names the reason."""
+    found = with_requirements(home, f"torch=={release}", "numpy")
+    known = next(
+        one
+        for one in load_matrix().builds("torch")
+        if (one.version, one.platform, one.local) == (release, "linux-x86_64", "")
+    )
+    handle = os.open(Path(found.site, "torch/lib/libtorch_cuda.so"), os.O_RDONLY)
+    try:
+        content = read_library(handle)
+    finally:
+        os.close(handle)
+    assert content is not None
+    assert {f"{one // 10}.{one % 10}" for one in content.sm} == set(known.sass)
+    assert "libc10_cuda.so" in content.needed
+    for name, pin in pins(known.requires).items():
+        assert pin in {"", f"=={found.packages[name]}"}, name
+    assert not {"environment-pins", "environment-broken"} & {one.id for one in found.problems}
     steps = probe(home, "torch")
+    assert str(steps["imported"]["version"]).partition("+")[0] == release
+    assert steps["imported"]["cuda"] == known.cuda
     assert "end" in steps
-    assert steps["imported"]["version"]
-    if not steps["imported"]["cuda"]:
-        found = detect(None, load_matrix(), python=str(home / "bin/python")).environments or ()
-        mine = next(one for one in found if one.path == str(home))
-        assert "torch" in mine.packages
+    if steps["devices"]["count"] == 0:
+        assert "driver" in steps
+
+
+def test_torch_without_cuda(home: Path) -> None:
+    """A build for the CPU, where the package sources of this machine have one: then the probe says so."""
+    listed = [sys.executable, "-m", "pip", "index", "versions", "torch"]
+    told = subprocess.run(listed, capture_output=True, text=True, timeout=300, check=False).stdout
+    releases = re.findall(r"\b(\d[\d.]*\+cpu)\b", told)
+    if not releases:
+        pytest.skip("no package source of this machine has a build of torch for the CPU")
+    found = with_requirements(home, f"torch=={releases[0]}", "numpy")
+    assert found.packages["torch"] == releases[0]
+    steps = probe(home, "torch")
+    assert steps["imported"]["version"] == releases[0]
+    assert not steps["imported"]["cuda"]
+    assert "end" in steps
 
 
 def test_a_missing_framework_is_an_answer(tmp_path: Path) -> None:

@@ -21,10 +21,11 @@ class Installed(Struct, frozen=True, kw_only=True):
 class ImageContent(Struct, frozen=True, kw_only=True):
     """An image read from a file. ``form`` is what the file is; ``arch`` as the kernel spells it, "" if not stated.
 
-    ``base`` is the reference of the image that it is built from, "" if not stated. ``wheels`` are requirements that
-    pip installs; ``indexes`` the addresses that it installs from. ``lines`` are the lines of a Dockerfile where things
-    are said: ``base``, ``wheels``, and names of variables. ``adds_libraries``: packages of CUDA or cuDNN are installed
-    or copied, or may be. ``unread``: things are installed that the Dockerfile does not name.
+    ``os`` is that of its programs in small letters ("linux", "windows"), "" if not stated. ``base`` is the reference
+    of the image that it is built from, "" if not stated. ``wheels`` are requirements that pip installs; ``indexes`` the
+    addresses that it installs from. ``lines`` are the lines of a Dockerfile where things are said: ``base``,
+    ``wheels``, and names of variables. ``adds_libraries``: packages of CUDA or cuDNN are installed or copied, or may
+    be. ``unread``: things are installed that the Dockerfile does not name.
 
     ``layers`` is "read" if its layers were read, "" for files without layers, else why they could not be read. From
     them are ``compat``, the driver version of the libcuda of forward compatibility ("" without one), ``installed``,
@@ -37,6 +38,7 @@ class ImageContent(Struct, frozen=True, kw_only=True):
     environment: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     arch: str = ""
+    os: str = ""
     base: str = ""
     wheels: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()

@@ -122,6 +122,14 @@ def test_a_wheel_with_code_for_one_pytorch_loads_with_no_other() -> None:
     assert "CUDA 13" in ask("torchcodec==0.14.0 torch==2.13.0+cu126").conflicts[0].reason
 
 
+def test_the_cuda_that_a_wheel_loads_is_that_of_the_pytorch_next_to_it() -> None:
+    assert "no library for CUDA 12.8" in ask("xformers==0.0.33 torch==2.9.0", "A100").conflicts[0].reason
+    assert ask("xformers==0.0.33.post1 torch==2.9.0", "A100").verdict == "compatible"
+    assert "for which PyTorch there are wheels of flash-attn==2.8.3.post2 is unknown" in (
+        ask("flash-attn==2.8.3.post2 torch==2.9.1", "A100").unknown[0].reason
+    )
+
+
 def test_what_compiles_with_any_toolkit_is_judged_by_the_one_that_is_asked_about() -> None:
     assert ask("numba-cuda==0.22.2", "V100").verdict == "unknown"
     assert ask("numba-cuda==0.22.2 cuda==12.9.1", "V100").verdict == "compatible"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.reading import cases_in
 
+import gpustack
 from gpustack.detect.describe import describe
 from gpustack.detect.images.read import is_place, read_image
 from gpustack.errors import UsageError
@@ -195,6 +196,23 @@ def test_what_is_no_image_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         read_image(place)
     assert raised.value.code == "unreadable-file"
+
+
+def test_an_image_that_a_compose_file_names_is_the_one_to_ask_about(tmp_path: Path) -> None:
+    place = tmp_path / "compose.yaml"
+    place.write_text('services:\n  a:\n    image: "nvidia/cuda:12.8.0-base-ubuntu22.04"\n', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"no FROM is in it; check .*: --image nvidia/cuda:12\.8\.0-base-ubuntu22\.04"):
+        read_image(place)
+
+
+def test_an_image_of_another_system_does_not_run(tmp_path: Path) -> None:
+    place = tmp_path / "config.json"
+    place.write_text(json.dumps(CONFIG | {"os": "windows"}), encoding="utf-8")
+    host = gpustack.describe("ubuntu24.04", gpus=["L4"], driver="580.95.05")
+    found = gpustack.check(image=gpustack.image_content(place), host=host)
+    assert [one.reason for one in found.conflicts] == ["The image is for windows; this host runs Linux."]
+    assert found.image is not None
+    assert found.image.runs == "does not run"
 
 
 def test_links_lead_out_of_no_layout(tmp_path: Path) -> None:

@@ -119,8 +119,18 @@ def _driver(found: Found, build: Build, around: Around) -> Iterator[Problem]:
     from gpustack.solve.cuda_runs import release_of, runs_on, smallest_driver  # noqa: PLC0415
 
     release = release_of(around.question, build.cuda)
-    runs = runs_on(around.question, release, around.driver) if release is not None else "unknown"
-    if release is None or runs not in {"does not run", "needs forward compatibility"}:
+    if release is None:
+        yield Problem(
+            id="environment-driver",
+            message=f"{_called(build)} in {found.path} is built for CUDA {build.cuda} ({build.why}), which no fact"
+            f" covers: whether driver {around.driver} runs it is unknown",
+            fix="check that the installation is whole, and that gpustack's facts are recent: `gpustack matrix status`",
+            severity="info",
+            reboot=False,
+        )
+        return
+    runs = runs_on(around.question, release, around.driver)
+    if runs not in {"does not run", "needs forward compatibility"}:
         return
     least = smallest_driver(around.question, release)
     bridge = (

@@ -44,6 +44,7 @@ def of_document(name: str, document: dict[str, Any], *, form: str) -> ImageConte
         environment=_variables(inner.get("Env")),
         labels=_strings(inner.get("Labels")),
         arch=arch_of(document),
+        os=os_of(document),
     )
 
 
@@ -54,6 +55,12 @@ def arch_of(document: dict[str, Any]) -> str:
         return ""
     found = architecture(word.lower())
     return found.name if found is not None else word
+
+
+def os_of(document: dict[str, Any]) -> str:
+    """The operating system that an image is for, in small letters; "" if not stated."""
+    word = document.get("os") or document.get("Os")
+    return word.lower() if isinstance(word, str) else ""
 
 
 def _variables(value: object) -> dict[str, str]:

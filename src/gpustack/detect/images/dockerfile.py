@@ -29,6 +29,8 @@ _UNREAD = later(
     r"|\binstall\s(?:[^;&|]*\s)?(?:\.|/)[\w./\[\],-]*(?:\s|$)"
 )
 """Installations of which a Dockerfile does not say what they contain."""
+_NAMED = later(r"(?m)^[ \t-]*image:[ \t]*[\"']?([a-z0-9][\w./:@-]{1,200})[\"']?[ \t\r]*$")
+"""An image that a compose file, or a manifest of Kubernetes, names."""
 _VALUES = {"-r", "--requirement", "-c", "--constraint", "-t", "--target", "--prefix", "--root", "--timeout", "-e"}
 
 
@@ -63,6 +65,8 @@ def read_dockerfile(name: str, data: bytes) -> ImageContent:
             _apply(stages[-1], number, word, rest)
     if not stages:
         msg = "is no Dockerfile: no FROM is in it"
+        if (named := _NAMED.search(data.decode("utf-8", "replace"))) is not None:
+            msg = f"{msg}; check the image that it names: --image {named[1]}"
         raise ValueError(msg)
     last = stages[-1]
     return ImageContent(

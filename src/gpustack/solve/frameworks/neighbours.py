@@ -89,6 +89,10 @@ def _doubt_of_code(catalog: Catalog, one: Build, torch: Build) -> str:
     if row is not None and not row.refused and not is_here:
         made = f"the wheels of {one.named} are for torch {in_words(row.torch)} of CUDA {in_words(row.cuda)}"
         return f"{made}; whether it can be compiled for {torch.named} is unknown"
+    if one.component == "flash-attn" and row is None:
+        return (
+            f"for which PyTorch there are wheels of {one.named} is unknown; whether it loads with {torch.named} is too"
+        )
     if one.component not in {"sgl-kernel", "sglang-kernel"}:
         return ""
     tried = _tried_with(catalog, one)

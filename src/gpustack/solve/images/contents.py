@@ -190,7 +190,10 @@ def _of_layers(question: Question, content: ImageContent) -> Iterator[_Cuda]:
 
 
 def _foreign(question: Question, content: ImageContent) -> Findings:
-    """An image for another processor architecture."""
+    """An image for another operating system or processor architecture."""
+    if content.os not in {"", "linux"} and not question.view.is_windows:
+        reason = f"The image is for {content.os}; this host runs Linux."
+        return Findings(conflicts=(_conflict(content, f"os: {question.host.os.spelled}", reason),))
     mine = architecture(content.arch.lower()) if content.arch else None
     here = question.host.arch
     if mine is None or not here or mine.name == here:
