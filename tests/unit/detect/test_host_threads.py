@@ -15,7 +15,7 @@ from tests.signing import GLOBAL, SHIM, certificate, enrolled, signed
 
 from gpustack.detect import services
 from gpustack.detect.build import host_of
-from gpustack.detect.evidence import CommandOutput
+from gpustack.detect.evidence import CommandOutput, Evidence
 from gpustack.detect.gather import gather
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Problem
@@ -167,9 +167,10 @@ def rpm_line(words: str) -> str:
     return f"{name}\t\t{version}\t1\tx86_64\t{vendor}"
 
 
-def problems(root: Path, case: dict[str, Any], matrix: Matrix) -> tuple[Problem, ...]:
+def evidence_of(root: Path, case: dict[str, Any]) -> Evidence:
+    """What is read of the case's host, whose files are written below ``root``."""
     host_tree(root, case)
-    evidence = msgspec.structs.replace(
+    return msgspec.structs.replace(
         gather(root),
         rpms=tuple(map(rpm_line, case.get("rpms", ()))),
         nvml=case.get("nvml"),
@@ -177,7 +178,10 @@ def problems(root: Path, case: dict[str, Any], matrix: Matrix) -> tuple[Problem,
         date="2026-11-21",
         live=case.get("live", False),
     )
-    return host_of(evidence, matrix).problems
+
+
+def problems(root: Path, case: dict[str, Any], matrix: Matrix) -> tuple[Problem, ...]:
+    return host_of(evidence_of(root, case), matrix).problems
 
 
 @pytest.fixture(scope="module")

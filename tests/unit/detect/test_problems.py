@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.finding_goldens import Findings
 
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import Evidence, Fault
@@ -49,9 +50,13 @@ def rpm(name: str, version: str, vendor: str = "NVIDIA", release: str = "1.el9")
     return f"{name}\t3\t{version}\t{release}\tx86_64\t{vendor}"
 
 
-def found(matrix: Matrix, files: dict[str, str], **rest: Any) -> Host:
+def evidence_of(files: dict[str, str], **rest: Any) -> Evidence:
     own = {"/proc/sys/kernel/osrelease": "6.8.0-71-generic\n", "/proc/sys/kernel/arch": "x86_64\n", "/proc/modules": ""}
-    return host_of(Evidence(files={**own, **files}, date="2026-11-21", **rest), matrix)
+    return Evidence(files={**own, **files}, date="2026-11-21", **rest)
+
+
+def found(matrix: Matrix, files: dict[str, str], **rest: Any) -> Host:
+    return host_of(evidence_of(files, **rest), matrix)
 
 
 CASES: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
@@ -267,9 +272,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("identity", sorted(CASES))
-def test_detector(identity: str, matrix: Matrix) -> None:
+def test_detector(identity: str, matrix: Matrix, findings: Findings) -> None:
     files, rest, words = CASES[identity]
     host = found(matrix, files, **rest)
+    findings.compare(f"problems: {identity}", host.problems)
     told = {problem.id: problem for problem in host.problems}
     assert identity in told, [problem.message for problem in host.problems]
     assert words in told[identity].message

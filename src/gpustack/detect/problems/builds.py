@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from gpustack.detect.parse.builds import INSTALLER, BuildLog, failed_builds
 from gpustack.detect.parse.kernel import compiler_name
-from gpustack.detect.parse.packages import Package
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
@@ -189,8 +188,7 @@ def _lacks(scene: Scene, error: str) -> tuple[str, str] | None:
         return short[1], short[2]
     package = re.match(r"(\S+) is needed by ", error)
     if package:
-        manager = {"zypper": "zypper", "yum": "yum"}.get(scene.os.family or "", "dnf")
-        return "A package that the build requires is missing.", cures.command(manager, "install", package[1])
+        return "A package that the build requires is missing.", cures.install(scene, [package[1]])
     tool = re.search(_TOOL, error)
     if tool:
         name = tool[1] or tool[2]
@@ -279,18 +277,13 @@ def storage(scene: Scene) -> Iterator[Finding]:
     for log in failed_builds(scene.evidence):
         if log.module != "nvidia-fs" or not log.error:
             continue
-        kernel = log.kernel or scene.kernel or ""
+        kernel = log.kernel or scene.kernel or "of this host"
+        names = [package.name for package in scene.installed(r"nvidia-fs.*|nvidia-gds.*")] or ["nvidia-fs"]
         drop = cures.command("dkms", "remove", f"nvidia-fs/{log.version}", "--all")
         yield Finding(
             message=f"nvidia-fs {log.version}, GPUDirect Storage's module and not the driver's, was not built for "
             f"kernel {kernel}: {log.error} ({log.path})",
-            fix=f"{_upgrade(scene)} installs a newer nvidia-fs where there is one; without GPUDirect Storage {drop}",
+            fix=f"{cures.install(scene, names)} installs a newer nvidia-fs where there is one; without GPUDirect "
+            f"Storage {drop}",
             reboot=False,
         )
-
-
-def _upgrade(scene: Scene) -> str:
-    mine: tuple[Package, ...] = scene.installed(r"nvidia-fs.*|nvidia-gds.*")
-    names = tuple(package.name for package in mine) or ("nvidia-fs",)
-    words = {"apt": ("apt-get", "install", "--only-upgrade"), "zypper": ("zypper", "update")}
-    return cures.command(*words.get(scene.os.family or "", ("dnf", "upgrade")), *names)

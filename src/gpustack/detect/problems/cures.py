@@ -10,7 +10,8 @@ from gpustack.detect.parse.packages import Package
 from gpustack.detect.scene import Scene
 
 _MANAGERS = {"apt": "apt-get", "dnf": "dnf", "yum": "yum", "tdnf": "tdnf", "zypper": "zypper"}
-_AGAIN = {"apt-get": ("install", "--reinstall"), "zypper": ("install", "--force")}
+_AWAY = {"apt-get": "purge", "rpm-ostree": "uninstall", "pacman": "-R"}
+_AGAIN = {"apt-get": ("install", "--reinstall"), "zypper": ("install", "--force"), "pacman": ("-S",)}
 _LOCKS = {
     "apt": ("apt-mark", "unhold"), "dnf": ("dnf", "versionlock", "delete"), "yum": ("yum", "versionlock", "delete"),
     "zypper": ("zypper", "removelock"),
@@ -24,7 +25,13 @@ def is_image(scene: Scene) -> bool:
 
 def _tool(scene: Scene) -> str:
     """The program that installs packages here, "" if it is unknown."""
-    return "rpm-ostree" if is_image(scene) else _MANAGERS.get(scene.os.family or "", "")
+    return "rpm-ostree" if is_image(scene) else _manager(scene)
+
+
+def _manager(scene: Scene) -> str:
+    """The package manager of the system, without regard to images; "" if it is unknown."""
+    is_arch = scene.system is not None and scene.system.manager == "pacman"
+    return "pacman" if is_arch else _MANAGERS.get(scene.os.family or "", "")
 
 
 def command(*words: str) -> str:
@@ -40,14 +47,13 @@ def plan(*words: str) -> str:
 def remove(scene: Scene, packages: Iterable[Package]) -> str:
     """The command that removes these packages, with their configuration if the manager can."""
     tool = _tool(scene)
-    word = {"apt-get": "purge", "rpm-ostree": "uninstall"}.get(tool, "remove")
-    return _with_names(tool, (word,), packages)
+    return _with_names(tool, (_AWAY.get(tool, "remove"),), packages, "remove")
 
 
 def reinstall(scene: Scene, packages: Iterable[Package]) -> str:
     """The command that restores the files of these packages."""
-    tool = _MANAGERS.get(scene.os.family or "", "")
-    return _with_names(tool, _AGAIN.get(tool, ("reinstall",)), packages)
+    tool = _manager(scene)
+    return _with_names(tool, _AGAIN.get(tool, ("reinstall",)), packages, "reinstall")
 
 
 def unlock(scene: Scene, names: Iterable[str]) -> str:
@@ -73,7 +79,7 @@ def drop_sources(scene: Scene, paths: Iterable[str]) -> str:
 def install(scene: Scene, names: Iterable[str]) -> str:
     """The command that installs packages."""
     tool = _tool(scene)
-    if scene.system is not None and scene.system.manager == "pacman":
+    if tool == "pacman":
         # Without -u pacman would mix the package with older ones.
         return command("pacman", "-Syu", *names)
     return command(tool, "install", *names) if tool else f"install {' and '.join(names)}"
@@ -99,7 +105,7 @@ def kernel_argument(scene: Scene, argument: str) -> str:
 def headers(scene: Scene, kernel: str) -> str:
     """The command that installs the headers of a kernel, "" if their name differs within the family."""
     family, release = scene.os.family or "", kernel.removesuffix("-default")
-    if scene.system is not None and scene.system.manager == "pacman":
+    if _tool(scene) == "pacman":
         return install(scene, [f"{kernel_package(kernel)}-headers"]) if kernel_package(kernel) else ""
     void = re.fullmatch(r"(\d+\.\d+)\.\d+_\d+", kernel)
     if void and scene.os.id == "void":
@@ -123,8 +129,7 @@ def kernel_package(kernel: str) -> str:
     return f"linux-{last}" if last in {"zen", "lts", "hardened", "rt", "cachyos"} else ""
 
 
-def _with_names(tool: str, words: tuple[str, ...], packages: Iterable[Package]) -> str:
+def _with_names(tool: str, words: tuple[str, ...], packages: Iterable[Package], verb: str) -> str:
+    """The command for these packages; ``verb`` and their names where no manager is known."""
     names = tuple(dict.fromkeys(package.name for package in packages))
-    if not tool or not names:
-        return "your package manager"
-    return command(tool, *words, *names)
+    return command(tool, *words, *names) if tool else f"{verb} {' and '.join(names)}"

@@ -89,8 +89,11 @@ def nvlink5(scene: Scene) -> Iterator[Finding]:
     lacking = [*(f"the kernel module {name}" for name in modules), *([] if has_manager else ["the package nvlsm"])]
     if not lacking:
         return
-    extra = f"linux-modules-extra-{scene.kernel}" if scene.os.family == "apt" and "mlx5_ib" in modules else ""
-    names = [*([extra] if extra else []), *([] if has_manager else ["nvlsm", "infiniband-diags"])]
+    is_extra = scene.os.family == "apt" and "mlx5_ib" in modules and scene.kernel
+    names = [
+        *([f"linux-modules-extra-{scene.kernel}"] if is_extra else []),
+        *([] if has_manager else ["nvlsm", "infiniband-diags"]),
+    ]
     steps = [cures.install(scene, names)] if names else []
     if modules:
         load = cures.command("modprobe", "-a", *modules)

@@ -125,16 +125,17 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
     if has_module(scene, kernel) or _runs(scene, kernel):
         return
     if kernel == scene.kernel:
+        start = "reboot" if cures.is_image(scene) else "`sudo modprobe nvidia`"
         yield Finding(
             message=f"the running kernel {kernel} has no nvidia module: the driver's module was not built or "
-            f"installed for it",
-            fix=f"{_cure(scene, kernel)}, then `sudo modprobe nvidia`",
+            "installed for it",
+            fix=f"{_cure(scene, kernel)}, then {start}",
         )
     elif seen_running or scene.module is not None:
         yield Finding(
-            message=f"kernel {kernel} boots next and has no nvidia module (the running {scene.kernel} has one): "
-            f"the driver will be "
-            "gone after the reboot",
+            message=f"kernel {kernel} boots next and has no nvidia module "
+            f"(the running {scene.kernel or 'one'} has one): "
+            "the driver will be gone after the reboot",
             fix=f"before rebooting: {_cure(scene, kernel)}",
             reboot=False,
         )
