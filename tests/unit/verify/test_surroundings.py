@@ -65,6 +65,17 @@ SAID = [
     ("vllm.compute", "CUDA_FORCE_PTX_JIT", "1", "the driver ignores machine code, so libraries without PTX fail"),
     ("nccl.library", "NCCL_ALGO", "Nonsense", "NCCL may use only these algorithms"),
     ("torch.compute", "PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:1", "PyTorch's allocator has these options"),
+    ("driver.lists", "CUDA_DEVICE_ORDER", "FOO", "CUDA knows PCI_BUS_ID and FASTEST_FIRST alone"),
+    ("cuda.compile", "NVCC_APPEND_FLAGS", "--foo", "nvcc adds these options to every compilation"),
+    ("cuda.compile", "NVCC_PREPEND_FLAGS", "-arch=sm_50", "nvcc adds these options to every compilation"),
+    ("jax.compute", "JAX_PLATFORMS", "cpu", "JAX starts these platforms and no GPU"),
+    ("jax.compute", "XLA_FLAGS", "--nonsense", "XLA has these options, and ends at one that it does not know"),
+    (
+        "jax.compute",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION",
+        "abc",
+        "JAX takes a number there, and starts no GPU with another",
+    ),
     ("nccl.library", "NCCL_NET", "Socketz", "NCCL uses only this network, and fails where it is not there"),
 ]
 
@@ -93,6 +104,11 @@ def test_a_variable_that_makes_checks_fail_is_the_first_thing_to_mend(
         ("cuda.run", "CUDA_VISIBLE_DEVICES", "GPU-00ab"),
         ("cuda.run", "NVIDIA_VISIBLE_DEVICES", "void"),
         ("cuda.run", "CUDA_MPS_PIPE_DIRECTORY", "/"),
+        ("cuda.run", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
+        ("cuda.run", "NVCC_APPEND_FLAGS", "-O3"),
+        ("jax.compute", "JAX_PLATFORMS", "cuda,cpu"),
+        ("jax.compute", "XLA_PYTHON_CLIENT_MEM_FRACTION", ".75"),
+        ("torch.compute", "XLA_FLAGS", "--xla_gpu_autotune_level=0"),
     ],
 )
 def test_a_variable_that_has_nothing_to_do_with_it_is_not_named(
@@ -101,6 +117,21 @@ def test_a_variable_that_has_nothing_to_do_with_it_is_not_named(
     monkeypatch.setenv(name, value)
     outcome = ask(identity)
     assert name not in outcome.reason + outcome.detail
+    assert outcome.fix == ""
+
+
+def test_a_folder_of_the_cache_that_cannot_be_made_is_named(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    assert "CuPy keeps its kernels there and does not start" in ask("cupy.compute").reason
+
+
+def test_folders_of_modules_are_a_remark(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/srv/shadow")
+    outcome = ask("torch.compute")
+    assert "Python takes modules from these folders before those of the environment" in outcome.detail
     assert outcome.fix == ""
 
 

@@ -47,12 +47,12 @@ def _copies_finding(scene: Scene, component: str) -> Iterator[Finding]:
     shadowed = [copy for copy in wheels if copy.version != winner.version]
     if shadowed and winner.path.rpartition("/")[0] in _library_path(scene):
         message += f", which LD_LIBRARY_PATH puts before the {shadowed[0].owner}"
-    yield Finding(
-        message=message,
-        fix=f"keep one {title} on the loader's path, or take its folder out of LD_LIBRARY_PATH",
-        reboot=False,
-        severity="info" if _is_apart(scene, copies, winner) else "warn",
-    )
+    if _is_apart(scene, copies, winner):
+        fix = f"nothing has to be done: wheels load their own {title}, as long as LD_LIBRARY_PATH names no other"
+        yield Finding(message=message, fix=fix, reboot=False, severity="info")
+        return
+    fix = f"keep one {title} on the loader's path, or take its folder out of LD_LIBRARY_PATH"
+    yield Finding(message=message, fix=fix, reboot=False, severity="warn")
 
 
 def _is_apart(scene: Scene, copies: tuple[Copy, ...], winner: Copy) -> bool:
