@@ -368,7 +368,13 @@ def _about_gpus(data: bytes, *, failures: bool = False) -> list[str]:
     found: dict[int, int] = {}
     # Lines that differ in numbers only are searched once: so many words take as long as one in a log of alike lines.
     kinds = b"\n".join(set(data.translate(None, _DIGITS).lower().splitlines()))
-    there = {word for word in _LOWER_WORDS if word.translate(None, _DIGITS) in kinds}
+    # Most words of a log stand in many lines: each once, they are a third of it or less.
+    pieces = b"\n".join(set(kinds.split()))
+    there = {
+        word
+        for word, plain in ((word, word.translate(None, _DIGITS)) for word in _LOWER_WORDS)
+        if all(piece in pieces for piece in plain.split()) and (plain in pieces or plain in kinds)
+    }
     for word in (word for word in WORDS if word.lower() in there):
         found.update(_last(data, word, first, KEPT_LINES))
     for word in FAILURES if failures else ():
