@@ -284,7 +284,8 @@ function unknownRules(question, candidate, picks) {
   return lackingRules(question, candidate, picks).filter((one) => decides(question, candidate.component, one))
     .map(({ rule, property }) => unknown(
       `${candidate.component}==${candidate.version}: ${rule.text}; the ${question.host.title(property)} of this host is ` +
-      `unknown (${OPTIONS[property]} gives it)`,
+      `unknown (${OPTIONS[property]} gives it` +
+      `${property === "glibc" && question.host.system.least ? ", or --os with the service pack" : ""})`,
       { rule: rule.id, needs: property, option: OPTIONS[property], sources: pages(question.facts, rule.src) }));
 }
 

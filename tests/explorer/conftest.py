@@ -120,7 +120,9 @@ def _released(rows: list[dict[str, Any]], component: str, system: dict[str, Any]
     return [
         row["v"]
         for row in rows
-        if family in row.get("os", [family]) and word in row.get("arch", [word]) and not row.get("status", "").startswith("jetson-")
+        if family in row.get("os", [family])
+        and word in row.get("arch", [word])
+        and not row.get("status", "").startswith("jetson-")
     ]
 
 
