@@ -50,7 +50,7 @@ _PACKAGE = later(
     r"|depends: (?P<dep>[\w.+-]+)[^.]*but (?:it is not|[\w.:~+-]+ is to be)"
 )
 _CODE = later(
-    r"(?i)cuda(?:_?error| failure| runtime error| driver error)?[ :=(]{1,3}(?:code )?(\d{1,3})\b|"
+    r"(?i)cuda(?:(?:_?error| failure| runtime error| driver error)[ :=(]{1,3}|[:=(] ?)(?:code )?(\d{1,3})\b(?!\.\d)|"
     r"\[(\d{1,3})\] Call to cu\w|(?<!vram )init failure: (\d{1,3})\b|"
     r"cu(?:da)?\w{2,30}\(?[^()]{0,40}\)? (?:returned|failed with(?: error)?(?: code)?) (\d{1,3})\b"
 )
