@@ -124,8 +124,9 @@ def test_a_folder_of_the_cache_that_cannot_be_made_is_named(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    assert "CuPy keeps its kernels there and does not start" in ask("cupy.compute").reason
+    for folder in (tmp_path / "file" / "cache", Path("/proc/cache")):
+        monkeypatch.setenv("CUPY_CACHE_DIR", str(folder))
+        assert "CuPy keeps its kernels there and does not start" in ask("cupy.compute").reason
 
 
 def test_folders_of_modules_are_a_remark(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -236,7 +236,9 @@ def _absent(value: str, _: Variable, __: Context) -> str | None:
 def _unwritable(value: str, _: Variable, __: Context) -> str | None:
     """Whether nothing can be made in the folder, or in the first above it that exists: the driver makes the rest."""
     there = next((one for one in (Path(value), *Path(value).parents) if one.exists()), Path("/"))
-    return None if os.access(there, os.W_OK | os.X_OK) and there.is_dir() else ""
+    # root may write everywhere, but file systems of the kernel, as /proc, hold no files
+    can_write = os.access(there, os.W_OK | os.X_OK) and there.is_dir() and os.statvfs(there).f_blocks > 0
+    return None if can_write else ""
 
 
 def _no_interface(value: str, _: Variable, __: Context) -> str | None:
