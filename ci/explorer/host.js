@@ -59,7 +59,7 @@ class Host {
     if (!rule.when) return "";
     let found = this.conditions.get(rule);
     if (found === undefined) {
-      found = this.evaluate(rule.when, component);
+      found = this.evaluate(rule, component);
       this.conditions.set(rule, found);
     }
     return found;
@@ -69,10 +69,11 @@ class Host {
     return this.lacking(rule, component) === "";
   }
 
-  evaluate(when, component) {
+  evaluate({ when, objects = [] }, component) {
+    const isOfDriver = component === "driver" || objects.includes("driver");
     const among = (value, wanted, name) => (value == null ? name : wanted.includes(value) ? "" : null);
     const answers = [];
-    if (when.os) answers.push(among(this.systemOf(""), [when.os], "os"));
+    if (when.os) answers.push(among(this.systemOf(isOfDriver ? "driver" : ""), [when.os], "os"));
     if (when.system) answers.push(among(this.system.id, when.system, "os"));
     if (when.arch) answers.push(among(this.system.arch, when.arch, "arch"));
     if (when.environment) answers.push(among(this.system.environment, when.environment, "environment"));
