@@ -19,6 +19,9 @@ MAX_SECTIONS = 200
 MAX_TABLE = 4 << 20
 """The longest table of names that is read, in bytes."""
 
+MAX_NAME = 256
+"""The longest name of a library that is read, in bytes."""
+
 _CONTAINER = 0xBA55ED50
 _KINDS = {1: "ptx", 2: "sm"}
 _DYNAMIC, _NEEDED, _STRINGS = ".dynamic", 1, ".dynstr"
@@ -76,11 +79,11 @@ def _needed(handle: int, sections: dict[str, tuple[int, int]]) -> Iterator[str]:
     if _DYNAMIC not in sections or _STRINGS not in sections:
         return
     (at, size), (names_at, names_size) = sections[_DYNAMIC], sections[_STRINGS]
-    names = _take(handle, min(names_size, MAX_TABLE), names_at)
     table = _take(handle, min(size, MAX_TABLE) // 16 * 16, at)
     for tag, value in struct.iter_unpack("<qQ", table):
-        if tag == _NEEDED and value < len(names):
-            yield _string(names, value)
+        # one name at a time: the names of a library that was patched lie behind megabytes of symbols
+        if tag == _NEEDED and value < names_size:
+            yield _string(_take(handle, min(MAX_NAME, names_size - value), names_at + value), 0)
 
 
 def _code(handle: int, at: int, size: int) -> Iterator[tuple[str, int]]:
