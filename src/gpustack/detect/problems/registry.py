@@ -1,7 +1,5 @@
 """The registry of detectors, and the conversion of a finding to a Problem with the matrix row's fix and sources."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Literal
 
