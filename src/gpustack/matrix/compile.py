@@ -11,6 +11,7 @@ import msgspec
 
 from gpustack.errors import MatrixError
 from gpustack.matrix import load
+from gpustack.matrix.expressions import words_of
 from gpustack.matrix.layout import (
     BINDING,
     BOUNDS,
@@ -26,6 +27,8 @@ from gpustack.matrix.layout import (
 )
 from gpustack.model.facts import COMPONENTS, MIRRORED, subject_of
 from gpustack.versions import version, version_key, version_range
+
+EXPRESSION, WORDS = "like", "words"
 
 
 def compile_folder(
@@ -117,7 +120,8 @@ def _about(table: str, row: dict[str, Any], subject: str) -> str:
 def compile_subject(subject: load.Subject) -> dict[str, bytes]:
     """One subject as msgpack, by file name: its head, and the rows of each table.
 
-    Source keys become global: ``guide`` of subject cuda is ``cuda/guide``.
+    Source keys become global: ``guide`` of subject cuda is ``cuda/guide``. A table with the columns ``like`` and
+    ``words`` gets the latter here: what its expressions demand of a line.
     """
     heads = {
         name: TableHead(about=table.about, key=table.key, fields=table.fields) for name, table in subject.tables.items()
@@ -126,6 +130,8 @@ def compile_subject(subject: load.Subject) -> dict[str, bytes]:
     blobs = {subject.name: msgspec.msgpack.encode(SubjectHead(name=subject.name, sources=sources, tables=heads))}
     for name, table in subject.tables.items():
         rows = [{**row, "src": [f"{subject.name}/{key}" for key in row["src"]]} for row in table.rows]
+        if EXPRESSION in table.fields and WORDS in table.fields:
+            rows = [{**row, WORDS: words_of(row[EXPRESSION])} for row in rows]
         blobs[f"{subject.name}.{name}"] = msgspec.msgpack.encode(rows)
     return blobs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from gpustack.detect.build import host_of
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.gather import gather
 from gpustack.detect.problems.grammar import Status, cause
+from gpustack.detect.problems.phrases import Phrase
 from gpustack.detect.scene import build_scene
 from gpustack.detect.services import ServiceReader
 from gpustack.detect.tree import Tree
@@ -50,6 +52,14 @@ def test_a_line_says_its_cause(case: dict[str, Any], matrix: Matrix) -> None:
     assert found is not None
     said = f"{found.says} | {found.fix}"
     assert [words for words in case["tells"] if words not in said] == []
+
+
+def test_a_line_that_a_phrase_finds_holds_one_of_its_words(matrix: Matrix) -> None:
+    rows = matrix.rows("log-lines", "phrases", Phrase)
+    lines = [case["line"] for case in CASES["judged"]]
+    found = [(row, line) for row in rows for line in lines if re.search(row.like, line)]
+    assert len(found) > 100
+    assert [(row.id, line) for row, line in found if not any(word in line.lower() for word in row.words)] == []
 
 
 def test_lines_of_healthy_hosts_are_not_told(matrix: Matrix) -> None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gpustack.detect.problems import compiling, faults
 from gpustack.detect.problems.loading import MISSING
 from gpustack.detect.problems.logs import has_fault
-from gpustack.detect.problems.phrases import Cause, stated
+from gpustack.detect.problems.phrases import Cause, may_state, stated
 from gpustack.detect.problems.programs import Program, writer
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import LogRow, is_like
@@ -219,8 +219,9 @@ def _in_log(scene: Scene, known: "_Known", path: str, text: str) -> Iterator[Lin
     for line in text.splitlines():
         kind = _VARYING.sub("#", quoted(line))
         kinds[kind] = (line, kinds.get(kind, ("", 0))[1] + 1)
+    is_stated = may_state(scene, text)
     for line, count in reversed(kinds.values()):
-        if not _is_grave(scene, line):
+        if not _is_grave(scene, line, is_stated=is_stated):
             continue
         program = writer(scene, path, line)
         own = program is not None and program.own
@@ -279,11 +280,11 @@ def _is_kernels(path: str, line: str) -> bool:
     return ("kernel:" in line or path in _OF_KERNEL) and "NVRM" not in line
 
 
-def _is_grave(scene: Scene, line: str) -> bool:
+def _is_grave(scene: Scene, line: str, *, is_stated: bool) -> bool:
     """Whether a line reports a failure, by its words or by a row, and not one that healthy hosts report."""
     if OTHERS.search(line) or HARMLESS.search(line):
         return False
-    return bool(_LEVEL.search(line) or _GRAVE.search(line)) or stated(scene, line) is not None
+    return bool(_LEVEL.search(line) or _GRAVE.search(line)) or (is_stated and stated(scene, line) is not None)
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
 """Phrases of failures, and what each means for a GPU stack: rows of the facts."""
 
 import re
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -11,9 +10,6 @@ from gpustack.patterns import later
 _OPTION = later(
     r"(?i)(?:unknown|unrecognized|invalid) (?:flag|option|shorthand flag)[: ]+'?\\?\"?(?P<name>-{0,2}[\w-]+)"
 )
-
-
-_GROUP = later(r"\(\?P<\w+>")
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -26,7 +22,10 @@ class Cause(Struct, frozen=True, kw_only=True):
 
 
 class Phrase(Struct, frozen=True, kw_only=True):
-    """A row of the phrases: the groups of ``like`` stand in ``says`` and ``fix``."""
+    """A row of the phrases: the groups of ``like`` stand in ``says`` and ``fix``.
+
+    ``words``, in lower case: every line that ``like`` finds holds one of them; () where that is not known.
+    """
 
     id: str
     of: str
@@ -35,15 +34,14 @@ class Phrase(Struct, frozen=True, kw_only=True):
     fix: str
     order: int = 0
     sure: bool = False
+    words: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
 
 def said(scene: Scene, of: str, line: str) -> Cause | None:
     """The cause by the first phrase of this kind that the line has; of equal order by the one that finds most of it."""
-    rows = [row for row in scene.matrix.rows("log-lines", "phrases", Phrase) if row.of == of]
-    if not _any(tuple(row.like for row in rows)).search(line):
-        return None
-    found = [(match, row) for row in rows if (match := re.search(row.like, line))]
+    near = _near(scene, of, line)
+    found = [(match, row) for row in near if (match := re.search(row.like, line))]
     if not found:
         return None
     match, row = min(found, key=lambda one: (one[1].order, -len(one[0][0])))
@@ -51,10 +49,16 @@ def said(scene: Scene, of: str, line: str) -> Cause | None:
     return Cause(says=row.says.format(**words), fix=row.fix.format(**words), sure=row.sure, src=row.src)
 
 
-@lru_cache(maxsize=8)
-def _any(likes: tuple[str, ...]) -> re.Pattern[str]:
-    """One expression for all rows: few lines have any. Their groups are of no account, and would clash."""
-    return re.compile("|".join(f"(?:{_GROUP.sub('(?:', like.removeprefix('(?i)'))})" for like in likes), re.IGNORECASE)
+def _near(scene: Scene, of: str, text: str) -> list[Phrase]:
+    """The phrases of this kind of whose words the text has one: few, and only their expressions are compiled."""
+    folded = text.lower()
+    rows = scene.matrix.rows("log-lines", "phrases", Phrase)
+    return [row for row in rows if row.of == of and (not row.words or any(word in folded for word in row.words))]
+
+
+def may_state(scene: Scene, text: str) -> bool:
+    """Whether a line of this text may be a message that `stated` knows."""
+    return bool(_near(scene, "message", text))
 
 
 def graphical(scene: Scene, line: str) -> Cause | None:
