@@ -15,13 +15,12 @@ from update.sources import quote_forms
 from update.sources.index import wheels_of
 
 HAND_OUT = "the lines that name a file and its sum, a blank line between places"
-_FILE = re.compile(
-    r"(?:https?://[^\s\"'`|,;<>()]+/)?[A-Za-z0-9][\w.+-]*\d[\w.+-]*\.(?:tar\.(?:gz|xz|zst)|tgz|zip|whl|run|exe|deb|rpm|pub)\b"
-)
+_WORD = re.compile(r"[^\s\"'`|,;<>(){}=#]+")
+_FILE = re.compile(r"[A-Za-z0-9][\w.+-]{0,200}\.(?:tar\.(?:gz|xz|zst)|tgz|zip|whl|run|exe|deb|rpm|pub)")
 _DEBIAN = re.compile(r"([a-z0-9+-]+)_([\d.]+)\.orig(\.tar\.\w+)")
 _FINGERPRINT = re.compile(r"\b[0-9A-F]{32}([0-9A-F]{8})\b")
 _SUM = re.compile(r"(?<![0-9a-zA-Z])(?:[0-9a-f]{64}|[0-9a-f]{32})(?![0-9a-zA-Z])|sha256-[A-Za-z0-9+/]{43}=")
-_PARAGRAPHS = re.compile(r"\n\s*\}?\s*\n")
+_PARAGRAPHS = re.compile(r"\n[ \t]*\}?[ \t]*\n")
 _NO_VERSION = "sed '/^Version/d'"
 """What takes the line with the version out of a key before its sum is made."""
 
@@ -62,6 +61,10 @@ def _paired(body: Body) -> Iterator[tuple[str, str]]:
 
 def _file(text: str) -> str:
     """The one file that a text names, by its address if it has one; "" for none or several."""
-    text = _DEBIAN.sub(r"\1-\2\3", _FINGERPRINT.sub(r"\1.pub", text))
-    named = {one.rpartition("/")[2]: one for one in sorted(_FILE.findall(text))}
+    named: dict[str, str] = {}
+    for word in sorted(_WORD.findall(_FINGERPRINT.sub(r"\1.pub", text))):
+        home, _, name = word.rstrip(".:").rpartition("/")
+        if _FILE.fullmatch(name) and any(map(str.isdigit, name)):
+            name = _DEBIAN.sub(r"\1-\2\3", name)
+            named[name] = f"{home}/{name}" if home.startswith("http") else name
     return next(iter(named.values())) if len(named) == 1 else ""
