@@ -26,6 +26,7 @@ GROWING = {"gpu-lists": ("open", "own", "last")}
 
 _CONFIRM = {
     "driver_releases": "only lists that are not the vendor's name it",
+    "installers": "only other packagers name it",
     "instances": "a person decides which machine types count",
     "manifest_sums": "only other packagers name it",
     "pins": "only other packagers name it",

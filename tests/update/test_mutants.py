@@ -20,6 +20,7 @@ from update.witnesses import Witnesses
 BODIES = Path(__file__).parent / "bodies"
 ALONE = (
     "ffmpeg_pages",
+    "installers",
     "instances",
     "nccl_makefiles",
     "pins",

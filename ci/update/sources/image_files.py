@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from update.form import text_of
 from update.record import Body, Found, Given, refuse
 from update.sources import image_builds
-from update.sources.image_packages import Pinned, Place, pinned
+from update.sources.image_packages import Pinned, Place, named, pinned
 
 HAND_OUT = "dist/**/Dockerfile of a copy of the images' repository"
 _COPIES = {
@@ -21,6 +21,8 @@ _COPIES = {
 """The copies of the repository, and the key of each one's source."""
 
 _ADDRESS = re.compile(r"https://raw\.githubusercontent\.com/(.+)/dist/.+/Dockerfile")
+_SCRIPT = re.compile(r"https://github\.com/(?:tensorflow/build|horovod/horovod)/blob/[0-9a-f]+/.+")
+"""Lists of packages and Dockerfiles of others, which pin builds that no image of NVIDIA has."""
 _PLACE = re.compile(r".*/dist/(?:end-of-life/)?([\d.]+)/([a-z]+\d\w*)/(?:\w+/)*?(\w+)/Dockerfile")
 _BASE = re.compile(r"FROM \S+:(\d{1,3})\.\S+-([a-z]+[\d.]+) (?:as|AS) base\n")
 _STAGE = re.compile(r"FROM \S+ (?:as|AS) base-(amd64|arm64|ppc64le)")
@@ -51,6 +53,9 @@ def rows(bodies: Sequence[Body]) -> Given:
     found: dict[tuple[str, str, str, str, str], list[str]] = {}
     packages: list[Pinned] = []
     for body in bodies:
+        if _SCRIPT.fullmatch(body.address):
+            packages += named(text_of(body))
+            continue
         known = _ADDRESS.fullmatch(body.address)
         if known is None or known[1] not in _COPIES:
             raise refuse(body.address, "is not a Dockerfile of a known copy")

@@ -57,3 +57,12 @@ def pinned(stage: str, place: Place, folder: str, arch: str) -> Iterator[Pinned]
             component = "nccl" if "NCCL" in name else "cudnn"
             kind = "apt" if "=" in set_by[name] else "rpm"
             yield Pinned(component, known[1], known[2], known[3] or "", kind, folder, *place, arch)
+
+
+def named(content: str) -> Iterator[Pinned]:
+    """The packages that a script or list names with their version; it says nothing of the folder."""
+    for word in content.split():
+        if (known := _PINNED.fullmatch(word)) and known[3]:
+            component = "nccl" if "nccl" in known[1] else "cudnn"
+            kind = "apt" if "=" in word else "rpm"
+            yield Pinned(component, known[1], known[2], known[3], kind, *[""] * 5)
