@@ -282,9 +282,8 @@ def _is_kernels(path: str, line: str) -> bool:
 
 def _is_grave(scene: Scene, line: str, *, is_stated: bool) -> bool:
     """Whether a line reports a failure, by its words or by a row, and not one that healthy hosts report."""
-    if OTHERS.search(line) or HARMLESS.search(line):
-        return False
-    return bool(_LEVEL.search(line) or _GRAVE.search(line)) or (is_stated and stated(scene, line) is not None)
+    is_failure = bool(_LEVEL.search(line) or _GRAVE.search(line)) or (is_stated and stated(scene, line) is not None)
+    return is_failure and not OTHERS.search(line) and not HARMLESS.search(line)
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):
