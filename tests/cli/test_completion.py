@@ -16,7 +16,7 @@ from gpustack.matrix.index import load_matrix
 OFFERED = [
     ("pl", "plan"),
     ("--ver", "--version"),
-    ("plan cu", "cuda cuda-compat cudnn cupy-cuda11x cupy-cuda12x cupy-cuda13x"),
+    ("plan cu", "cuda|cuda-compat|cudnn|cupy-cuda11x|cupy-cuda12x|cupy-cuda13x"),
     ("plan cuda==13.0.", "cuda==13.0.3 cuda==13.0.2 cuda==13.0.1 cuda==13.0.0"),
     ("check cuda==13.0.2 nccl>=2.9.", "nccl>=2.9.9 nccl>=2.9.8 nccl>=2.9.6"),
     ("check torch==2.9", "torch==2.9.1 torch==2.9.0"),

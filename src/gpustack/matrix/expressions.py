@@ -16,7 +16,7 @@ FEWEST = 3
 
 
 def words_of(expression: str) -> tuple[str, ...]:
-    """Texts in lower case: whatever ``expression`` finds holds one of them; () where that cannot be told.
+    """Texts in lower case: whatever ``expression`` finds holds one of them; () where that is unknown.
 
     Raises re.error for no expression.
     """

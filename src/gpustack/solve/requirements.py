@@ -98,8 +98,25 @@ _PACKAGE_LIKE = re.compile(r"(?:lib)?([a-z-]*?[a-z])-?(\d+(?:[.-]\d+)*)")
 """A component and a version in one word, like a package name: cuda-12-4, cudnn8, libcudnn9."""
 
 
+_SPOKEN = {
+    "cupy": "did you mean cupy-cuda12x or cupy-cuda13x, its wheels for CUDA 12 and 13?",
+    "deepstream": "it is an image: check --image nvcr.io/nvidia/deepstream:TAG",
+    "mig": "MIG is a state of the GPUs: --mig",
+    "nvdec": "name a codec, for example nvdec-h264",
+    "nvenc": "name a codec, for example nvenc-h264",
+    "nvidia": "did you mean driver?",
+    "nvidia-driver": "did you mean driver?",
+    "nvidia-smi": "it comes with driver",
+    "nvlink": "ask for fabric-manager or imex, which GPUs behind NVSwitch need",
+    "vgpu": "a vGPU is a GPU by name: --gpu 'GRID T4-8Q'",
+}
+"""Words that people use for a component, or for what is none."""
+
+
 def _not_a_component(name: str) -> str:
-    """A hint for a word that names no component: the nearest one, with the version in the word."""
+    """A hint for a word that names no component: what it is, or the nearest one, with the version in the word."""
+    if name in _SPOKEN:
+        return _SPOKEN[name]
     match = _PACKAGE_LIKE.fullmatch(name)
     if match is not None and match[1] in COMPONENTS:
         return f"did you mean {match[1]}=={match[2].replace('-', '.')}.*?"

@@ -152,6 +152,7 @@ def test_what_a_change_of_the_host_changes(
     if is_update:
         speaks = [host for host, of in ids().items() if identity in of.split() and host in _hosts()]
         hosts = [*dict.fromkeys([*(host for host in hosts if host in speaks), *speaks])][:MOST]
+        held = {key: lines for key, lines in held.items() if key[0] != identity}
     for number, host in enumerate(hosts):
         lines = _differences(identity, _hosts()[host](tmp_path / str(number)), matrix)
         if is_update:

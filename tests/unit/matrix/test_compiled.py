@@ -37,6 +37,7 @@ def test_compiled_rows_equal_the_files_rows() -> None:
             rows: list[dict[str, Any]] = [dict(row) for row in matrix.rows(subject.name, name, dict)]
             for row in rows:
                 row["src"] = [key.removeprefix(f"{subject.name}/") for key in row["src"]]
+                row.pop("words" if "like" in table.fields else "", None)  # computed of ``like``
             assert rows == table.rows, f"{subject.name}.{name}"
 
 
