@@ -177,8 +177,9 @@ class HostView:
         host = self.host
         answers: list[str | None] = []
         if when.os:
-            is_known = host.os.id is not None or host.os.family is not None
-            family = self.system("driver" if of_driver else "") if is_known else None
+            system = self.system("driver" if of_driver else "")
+            is_known = host.os.id is not None or host.os.family is not None or system == "windows"
+            family = system if is_known else None
             answers.append(_among(family, (when.os,), "os"))
         if when.system:
             answers.append(_among(host.os.id, when.system, "os"))

@@ -48,14 +48,14 @@ CUDA = [
     ),
     (
         46,
-        "error 46 (CUDA_ERROR_DEVICE_UNAVAILABLE): the GPU allows no new context: it is in exclusive or prohibited compute mode, or MIG has no instance",
-        "`nvidia-smi -q -d COMPUTE` shows the mode, `sudo nvidia-smi -c 0` sets the default; in MIG mode, `nvidia-smi mig -lgi` lists the instances",
+        "error 46 (CUDA_ERROR_DEVICE_UNAVAILABLE): the GPU allows no new context: it is in exclusive or prohibited compute mode, MIG has no instance, or the GPU is to be reset after an Xid",
+        "`nvidia-smi -q -d COMPUTE` shows the mode, `sudo nvidia-smi -c 0` sets the default; in MIG mode, `nvidia-smi mig -lgi` lists the instances; after an Xid (`sudo dmesg`) reset the GPU or reboot",
         "",
     ),
     (
         100,
         "error 100 (CUDA_ERROR_NO_DEVICE): the driver is installed but lists no GPU for CUDA: none started, or all are hidden",
-        "check CUDA_VISIBLE_DEVICES, then `sudo dmesg` for RmInitAdapter messages",
+        "check CUDA_VISIBLE_DEVICES, that nvidia_uvm is loaded (`sudo modprobe nvidia_uvm`), then `sudo dmesg` for RmInitAdapter messages; a service that found no GPU at boot and finds it after a restart starts too early: After=nvidia-persistenced.service in its unit",
         "start the container with `--gpus all`, and check CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES; one that had its"
         " GPUs before lost them when systemd set its device rules again (`systemctl daemon-reload`, an upgrade): restart it,"
         " and use CDI, or the cgroupfs driver in daemon.json",

@@ -106,7 +106,7 @@ FROM_INIT = [
     (
         100,
         "CUDA reports error 100 (CUDA_ERROR_NO_DEVICE): the driver is installed but lists no GPU for CUDA: none started, or all are hidden",
-        "check CUDA_VISIBLE_DEVICES, then `sudo dmesg` for RmInitAdapter messages",
+        "check CUDA_VISIBLE_DEVICES, that nvidia_uvm is loaded (`sudo modprobe nvidia_uvm`), then `sudo dmesg` for RmInitAdapter messages; a service that found no GPU at boot and finds it after a restart starts too early: After=nvidia-persistenced.service in its unit",
     ),
     (
         802,
@@ -151,8 +151,8 @@ def test_in_a_container_the_cure_of_802_is_on_the_machine_below(ask: Ask) -> Non
 def test_a_gpu_in_exclusive_mode_is_named(ask: Ask) -> None:
     assert told(ask("driver.context", gpus=2, STUB_CONTEXT=46)) == (
         "fail",
-        "L4 (0000:02:00.0), context: error 46 (CUDA_ERROR_DEVICE_UNAVAILABLE): the GPU allows no new context: it is in exclusive or prohibited compute mode, or MIG has no instance",
-        "`nvidia-smi -q -d COMPUTE` shows the mode, `sudo nvidia-smi -c 0` sets the default; in MIG mode, `nvidia-smi mig -lgi` lists the instances",
+        "L4 (0000:02:00.0), context: error 46 (CUDA_ERROR_DEVICE_UNAVAILABLE): the GPU allows no new context: it is in exclusive or prohibited compute mode, MIG has no instance, or the GPU is to be reset after an Xid",
+        "`nvidia-smi -q -d COMPUTE` shows the mode, `sudo nvidia-smi -c 0` sets the default; in MIG mode, `nvidia-smi mig -lgi` lists the instances; after an Xid (`sudo dmesg`) reset the GPU or reboot",
     )
 
 
