@@ -15,13 +15,13 @@ from gpustack.cli import COMMANDS
 from gpustack.error_ids import ErrorId
 
 ROOT = resources.folder("matrices").parent
+sys.path.insert(0, str(ROOT / "ci"))
 pytestmark = pytest.mark.gate
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site; a broken link, anchor or name of a page ends its build."""
-    sys.path.insert(0, str(ROOT / "ci"))
     builder: Any = importlib.import_module("build_site")
     place = tmp_path_factory.mktemp("site")
     builder.make(place)
