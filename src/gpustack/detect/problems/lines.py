@@ -203,18 +203,21 @@ def _sources(line: Line) -> tuple[str, ...]:
 
 def _lines(scene: Scene) -> Iterator[Line]:
     known = _Known(scene)
+    builds = [path for path in scene.evidence.files if path.endswith(("/make.log", ".failed.log"))]
     for path, text in logs(scene):
-        found = list(_in_log(scene, known, path, text))
+        found = list(_in_log(scene, known, builds, path, text))
         telling = [line for line in found if not _AFTER.search(line.text)]
         # Most logs have no such line, and asking the rows about every line costs as much as the rest of detect.
         if telling or (found and not any(MISSING.search(line) or known.explains(line) for line in text.splitlines())):
             yield from telling or found[:1]
 
 
-def _in_log(scene: Scene, known: "_Known", path: str, text: str) -> Iterator[Line]:
-    """The grave lines of one log, the last first; lines that differ in numbers only are one."""
+def _in_log(scene: Scene, known: "_Known", builds: list[str], path: str, text: str) -> Iterator[Line]:
+    """The grave lines of one log, the last first; lines that differ in numbers only are one.
+
+    ``builds`` are logs that are judged themselves.
+    """
     here = bool(scene.gpus) or scene.environment in {"container", "jetson", "wsl"}
-    builds = [path for path in scene.evidence.files if path.endswith(("/make.log", ".failed.log"))]
     kinds: dict[str, tuple[str, int]] = {}
     for line in text.splitlines():
         kind = _VARYING.sub("#", quoted(line))
@@ -231,7 +234,7 @@ def _in_log(scene: Scene, known: "_Known", path: str, text: str) -> Iterator[Lin
             continue
         if _WHILE_FAULTY.search(line) and has_fault(scene):
             continue
-        if any(build in line for build in builds):  # that log itself is judged
+        if any(build in line for build in builds):
             continue
         from gpustack.detect.problems.grammar import cause  # noqa: PLC0415 (few hosts have such a line)
 

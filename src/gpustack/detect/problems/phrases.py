@@ -1,6 +1,7 @@
 """Phrases of failures, and what each means for a GPU stack: rows of the facts."""
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -40,8 +41,7 @@ class Phrase(Struct, frozen=True, kw_only=True):
 
 def said(scene: Scene, of: str, line: str) -> Cause | None:
     """The cause by the first phrase of this kind that the line has; of equal order by the one that finds most of it."""
-    near = _near(scene, of, line)
-    found = [(match, row) for row in near if (match := re.search(row.like, line))]
+    found = [(match, row) for row in _near(scene, of, line) if (match := re.search(row.like, line))]
     if not found:
         return None
     match, row = min(found, key=lambda one: (one[1].order, -len(one[0][0])))
@@ -49,16 +49,16 @@ def said(scene: Scene, of: str, line: str) -> Cause | None:
     return Cause(says=row.says.format(**words), fix=row.fix.format(**words), sure=row.sure, src=row.src)
 
 
-def _near(scene: Scene, of: str, text: str) -> list[Phrase]:
+def _near(scene: Scene, of: str, text: str) -> Iterator[Phrase]:
     """The phrases of this kind of whose words the text has one: few, and only their expressions are compiled."""
     folded = text.lower()
     rows = scene.matrix.rows("log-lines", "phrases", Phrase)
-    return [row for row in rows if row.of == of and (not row.words or any(word in folded for word in row.words))]
+    return (row for row in rows if row.of == of and (not row.words or any(word in folded for word in row.words)))
 
 
 def may_state(scene: Scene, text: str) -> bool:
     """Whether a line of this text may be a message that `stated` knows."""
-    return bool(_near(scene, "message", text))
+    return any(True for _ in _near(scene, "message", text))
 
 
 def graphical(scene: Scene, line: str) -> Cause | None:

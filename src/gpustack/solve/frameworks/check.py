@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gpustack.model.frameworks import LIBRARIES, Build, pins
+from gpustack.model.frameworks import LIBRARIES, Build, PartnerTorch, pins
 from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.frameworks.catalog import Catalog, platform_of
@@ -191,8 +191,9 @@ class Frameworks:
             if is_mixed and (mine or its) and self._share_libraries(build, other):
                 cpu, gpu = (build, other) if build.code == "cpu" else (other, build)
                 return self._pair(gpu, cpu, f"{gpu.named} is built for CUDA, {cpu.named} without: one does not load")
-            is_shared = self._is_partner(build, other) or self._is_partner(other, build)
-            is_shared = is_shared or self._share_libraries(build, other)
+            is_shared = (
+                self._bound_to(build, other) or self._bound_to(other, build) or self._share_libraries(build, other)
+            )
             if mine and its and is_shared and _major(mine) != _major(its):
                 reason = f"{build.named} is built for CUDA {mine}, {other.named} for CUDA {its}"
                 return self._pair(build, other, f"{reason}: each loads the libraries of its own major release")
@@ -205,8 +206,8 @@ class Frameworks:
             return f"{one.named} requires {two.component}{wanted}"
         if (newer := self.catalog.not_newer(one, two)) is not None:
             return f"{one.named} is newer than {two.named}: {newer.says}"
-        partner = self.catalog.partner_torch(one) if two.component == "torch" else None
-        if partner is not None and partner.refused and not is_within(two.version, partner.torch):
+        partner = self._bound_to(one, two)
+        if partner is not None and not is_within(two.version, partner.torch):
             return f"{one.named} loads with torch {in_words(partner.torch)} only"
         row = self.catalog.partner_cuda(one) if two.component == "torch" and two.code == "cuda" else None
         line = self.catalog.cuda_of(two)
@@ -225,10 +226,10 @@ class Frameworks:
     def _share_libraries(self, one: Build, other: Build) -> bool:
         return one.component in pins(other.requires) or other.component in pins(one.requires)
 
-    def _is_partner(self, one: Build, torch: Build) -> bool:
-        """Whether a wheel has code for one PyTorch, and so loads the same CUDA."""
+    def _bound_to(self, one: Build, torch: Build) -> PartnerTorch | None:
+        """The PyTorch that a wheel has code for alone, so that it loads the same CUDA; None where any would do."""
         row = self.catalog.partner_torch(one) if torch.component == "torch" else None
-        return row is not None and row.refused
+        return row if row is not None and row.refused else None
 
     def _pair(self, one: Build, two: Build, reason: str) -> Conflict:
         return Conflict(
