@@ -10,6 +10,9 @@ from gpustack.detect.parse.kernel import compiler_name
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.model.facts import Rule
+from gpustack.model.host import Host
+from gpustack.solve.hostview import HostView
 from gpustack.versions import is_within
 
 DKMS_PACKAGES = r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|dkms-nvidia|nvidia.*-dkms"
@@ -175,9 +178,10 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
     why = next((why for words, why in _UNFIT if re.search(words, error)), "")
     if why:
         return why, _newer_driver(scene, log, kernel)
-    ceiling = _ceiling(scene, log)
-    if ceiling or re.search(_INTERFACE, error):
-        return f"Kernel {kernel} is newer than this driver knows. {ceiling}".rstrip(), _newer_driver(scene, log, kernel)
+    rule = ceiling(scene, log.version, log.kernel)
+    if rule or re.search(_INTERFACE, error):
+        stated = (rule.says or rule.note) if rule else ""
+        return f"Kernel {kernel} is newer than this driver knows. {stated}".rstrip(), _newer_driver(scene, log, kernel)
     return "The rest of the log says more.", f"check {log.path}; then {again}"
 
 
@@ -262,13 +266,24 @@ def _before(scene: Scene, kernel: str) -> str:
     return f"kernel {older[-1]}" if older else "the kernel before it"
 
 
-def _ceiling(scene: Scene, log: BuildLog) -> str:
-    """What the facts state about this release on that kernel."""
-    number = re.match(r"\d+(?:\.\d+)+", log.kernel)
-    rules = [rule for rule in scene.matrix.rules("driver") if rule.needs == "kernel" and number]
-    of_it = (rule for rule in rules if is_within(log.version, rule.of.removeprefix("driver")))
-    found = (rule for rule in of_it if number and any(is_within(number[0], text) for text in rule.none))
-    return next((rule.says or rule.note for rule in found), "")
+def ceiling(scene: Scene, version: str, kernel: str) -> Rule | None:
+    """The rule by which the modules of a release do not build on a kernel of this host."""
+    view = HostView(
+        Host(os=scene.os, arch=scene.arch, environment=scene.environment, gpus=scene.gpus, kernel=kernel or None)
+    )
+    numbers = view.values("kernel")
+    flavour = scene.module.flavour if scene.module is not None else None
+    rules = (rule for rule in scene.matrix.rules("driver") if rule.needs == "kernel" and rule.none)
+    of_it = (rule for rule in rules if is_within(version, rule.of.removeprefix("driver")))
+    found = (rule for rule in of_it for number in numbers if any(is_within(number, text) for text in rule.none))
+    return next(
+        (
+            rule
+            for rule in found
+            if rule.when.flavour in {"", flavour or rule.when.flavour} and view.holds(rule, "driver")
+        ),
+        None,
+    )
 
 
 @detects("detect-gds-build")

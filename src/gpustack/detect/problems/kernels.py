@@ -12,7 +12,7 @@ from gpustack.detect.problems import builds, cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.model.facts import Rule
-from gpustack.versions import is_within, version_key
+from gpustack.versions import version_key
 
 FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
 """The kernel's own modules that can claim an NVIDIA GPU."""
@@ -204,7 +204,7 @@ def running_old(scene: Scene) -> Iterator[Finding]:
     lost = wants_module(scene) and has_module(scene, scene.kernel) and not has_module(scene, scene.next_kernel)
     yield Finding(
         message=f"kernel {scene.kernel} is running but {scene.next_kernel} boots next",
-        fix=f"{builds.rebuild(scene, scene.next_kernel)} before the reboot, which ends without a driver otherwise"
+        fix=f"before the reboot, which ends without a driver otherwise: {_cure(scene, scene.next_kernel)}"
         if lost
         else "reboot before a driver is installed, so that the module is built for the right kernel",
         reboot=not lost,
@@ -241,20 +241,8 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
 
 def _ceiling(scene: Scene, kernel: str) -> Rule | None:
     """The rule by which the driver of this host does not build on a kernel."""
-    version, number = scene.driver_version or _registered(scene), re.match(r"\d+(?:\.\d+)+", kernel)
-    if version is None or number is None:
-        return None
-    return next((rule for rule in _kernel_rules(scene, version) if _forbids(rule, number[0])), None)
-
-
-def _kernel_rules(scene: Scene, driver: str) -> Iterator[Rule]:
-    """The rules about kernels that bind a driver."""
-    rules = (rule for rule in scene.matrix.rules("driver") if rule.needs == "kernel")
-    return (rule for rule in rules if is_within(driver, rule.of.removeprefix("driver")))
-
-
-def _forbids(rule: Rule, kernel: str) -> bool:
-    return any(is_within(kernel, text) for text in rule.none)
+    version = scene.driver_version or _registered(scene)
+    return builds.ceiling(scene, version, kernel) if version is not None else None
 
 
 def _registered(scene: Scene) -> str | None:
