@@ -41,7 +41,7 @@ def _without_environments(scene: Scene, evidence: Evidence, *, with_problems: bo
         module=scene.module,
         installed=find_installed(scene),
         copies=(*scene.copies, *toolkit_copies(scene)),
-        glibc=_glibc(scene),
+        glibc=toolkit.glibc_version(evidence, scene.packages) or None,
         gcc=_gcc(scene),
         clang=_numbers(scene, "clang", r"\d+(?:\.\d+)*"),
         python=_python(scene),
@@ -67,11 +67,6 @@ def _problems(scene: Scene) -> tuple[Problem, ...]:
 
 CROSS_PACKAGES = r"cuda-cross-.*|libcudnn\d+-(?:dev-)?cross-.*|libcudnn\d+-samples|g\+\+-aarch64-linux-gnu"
 """Compilers, headers, libraries and samples that build programs for another machine."""
-
-
-def _glibc(scene: Scene) -> str | None:
-    told = re.match(r"glibc (\d+\.\d+)", scene.evidence.output("confstr CS_GNU_LIBC_VERSION") or "")
-    return told[1] if told else _numbers(scene, r"libc6|glibc", r"\d+\.\d+")
 
 
 def _gcc(scene: Scene) -> str | None:

@@ -188,6 +188,14 @@ def gcc_version(evidence: Evidence, packages: tuple[Package, ...]) -> str:
     return next(found, "")
 
 
+def glibc_version(evidence: Evidence, packages: tuple[Package, ...]) -> str:
+    """The two numbers of the C library, from itself or its package; "" if they are unknown."""
+    told = (evidence.output("confstr CS_GNU_LIBC_VERSION") or "").strip().removeprefix("glibc ")
+    found = matching(packages, r"libc6|glibc")
+    match = re.match(r"\d+\.\d+", told or (found[0].version if found else ""))
+    return match[0] if match else ""
+
+
 def ffmpeg_version(evidence: Evidence) -> str | None:
     """The version that the ffmpeg on the running machine's path prints; in a tree, what its build left with it."""
     match = re.match(r"ffmpeg version n?(\d+\.\d+(?:\.\d+)?)", evidence.output("ffmpeg -hide_banner -version") or "")

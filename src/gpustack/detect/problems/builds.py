@@ -9,10 +9,9 @@ from gpustack.detect.parse.builds import INSTALLER, BuildLog, failed_builds
 from gpustack.detect.parse.kernel import compiler_name
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.rows import view
 from gpustack.detect.scene import Scene
 from gpustack.model.facts import Rule
-from gpustack.model.host import Host
-from gpustack.solve.hostview import HostView
 from gpustack.versions import is_within
 
 DKMS_PACKAGES = r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|dkms-nvidia|nvidia.*-dkms"
@@ -268,10 +267,8 @@ def _before(scene: Scene, kernel: str) -> str:
 
 def ceiling(scene: Scene, version: str, kernel: str) -> Rule | None:
     """The rule by which the modules of a release do not build on a kernel of this host."""
-    view = HostView(
-        Host(os=scene.os, arch=scene.arch, environment=scene.environment, gpus=scene.gpus, kernel=kernel or None)
-    )
-    numbers = view.values("kernel")
+    here = view(scene, kernel=kernel)
+    numbers = here.values("kernel")
     flavour = scene.module.flavour if scene.module is not None else None
     rules = (rule for rule in scene.matrix.rules("driver") if rule.needs == "kernel" and rule.none)
     of_it = (rule for rule in rules if is_within(version, rule.of.removeprefix("driver")))
@@ -280,7 +277,7 @@ def ceiling(scene: Scene, version: str, kernel: str) -> Rule | None:
         (
             rule
             for rule in found
-            if rule.when.flavour in {"", flavour or rule.when.flavour} and view.holds(rule, "driver")
+            if rule.when.flavour in {"", flavour or rule.when.flavour} and here.holds(rule, "driver")
         ),
         None,
     )

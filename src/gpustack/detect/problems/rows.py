@@ -1,12 +1,15 @@
-"""Rows of the facts that describe a host by its evidence, and whether a host is like that."""
+"""Rows of the facts that describe a host by its evidence, rules with conditions, and whether a host is like that."""
 
 import re
 
 from msgspec import Struct
 
+from gpustack.detect.parse.toolkit import glibc_version
 from gpustack.detect.problems.registry import Severity
 from gpustack.detect.scene import Scene
+from gpustack.model.host import Host
 from gpustack.patterns import later
+from gpustack.solve.hostview import HostView
 from gpustack.system.paths import matches
 from gpustack.versions import is_within
 
@@ -71,6 +74,20 @@ class SettingRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
     holds: str = ""
     without: str = ""
     together: bool = False
+
+
+def view(scene: Scene, *, kernel: str = "") -> HostView:
+    """The host as the rules of compatibility see it, with that kernel."""
+    host = Host(
+        os=scene.os,
+        arch=scene.arch,
+        environment=scene.environment,
+        gpus=scene.gpus,
+        nvswitches=scene.nvswitches,
+        kernel=kernel or None,
+        glibc=glibc_version(scene.evidence, scene.packages) or None,
+    )
+    return HostView(host, systems=(scene.system,) if scene.system is not None else ())
 
 
 def is_like(scene: Scene, row: HostRow) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from gpustack.detect.parse.toolkit import default_toolkit, gcc_version
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.rows import view
 from gpustack.detect.scene import Scene
 from gpustack.model.facts import Rule
 from gpustack.versions import is_within
@@ -77,15 +78,19 @@ def canonical_cuda(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _refusing(cuda: str, number: str, rules: Iterable[Rule]) -> Rule | None:
+def _refusing(scene: Scene, cuda: str, needs: str, number: str, strengths: tuple[str, ...] = ()) -> Rule | None:
     """The first rule for this CUDA with a range that a version of something else is outside of."""
+    here = view(scene)
     return next(
         (
             rule
-            for rule in rules
-            if rule.any
+            for rule in scene.matrix.rules("cuda")
+            if rule.needs == needs
+            and rule.any
+            and (not strengths or rule.strength in strengths)
             and is_within(cuda, rule.of.removeprefix("cuda"))
             and not any(is_within(number, text) for text in rule.any)
+            and here.holds(rule, "cuda")
         ),
         None,
     )
@@ -98,7 +103,7 @@ def host_compiler(scene: Scene) -> Iterator[Finding]:
     number = re.match(r"\d+(?:\.\d+)*", gcc_version(scene.evidence, scene.packages))
     if kit is None or kit.version is None or number is None or kit.path == "/usr":
         return
-    rule = _refusing(kit.version, number[0], (rule for rule in scene.matrix.rules("cuda") if rule.needs == "gcc"))
+    rule = _refusing(scene, kit.version, "gcc", number[0])
     if rule is not None:
         yield Finding(
             message=f"gcc {number[0]} is outside what nvcc of CUDA {kit.version} accepts as host compiler "
@@ -113,18 +118,14 @@ def host_compiler(scene: Scene) -> Iterator[Finding]:
 def headers_of_c(scene: Scene) -> Iterator[Finding]:
     """The default toolkit's headers declare functions that this system's C library declares otherwise."""
     kit = default_toolkit(scene.evidence, scene.toolkits)
-    told = (scene.evidence.output("confstr CS_GNU_LIBC_VERSION") or "").strip().removeprefix("glibc ")
-    number = told or next((one.upstream for one in scene.installed(r"libc6|glibc")), "")
-    number = number or (scene.system.glibc if scene.system is not None else "")
-    match = re.match(r"\d+\.\d+", number)
-    if kit is None or kit.version is None or match is None or kit.path == "/usr":
+    number = next(iter(view(scene).values("glibc")), "")
+    if kit is None or kit.version is None or not number or kit.path == "/usr":
         return
-    rules = (rule for rule in scene.matrix.rules("cuda") if (rule.needs, rule.strength) == ("glibc", "compiling"))
-    rule = _refusing(kit.version, match[0], rules)
+    rule = _refusing(scene, kit.version, "glibc", number, ("compiling",))
     if rule is not None:
         yield Finding(
             message=f"nvcc of CUDA {kit.version} in {kit.path} does not compile against this system's glibc "
-            f"{match[0]}: {rule.says or 'its headers and the C library differ'}",
+            f"{number}: {rule.says or 'its headers and the C library differ'}",
             fix=f"{cures.plan('cuda>=13.2')} where driver and GPUs allow it; or compile in a container of an older "
             "system",
             severity="info",

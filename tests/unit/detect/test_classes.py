@@ -1,0 +1,101 @@
+"""Each class of findings has hosts that have it, and near ones without it that differ from one of them in one fact.
+
+``tests/cases/changed-hosts.yaml`` has of each finding what makes another host of one that a test describes: ``has`` keeps
+the finding, ``near`` takes its cause away. ``swap`` replaces texts wherever they stand in the evidence, ``put`` adds files,
+``gone`` takes paths away, ``nvml`` says what NVML answers; ``like`` names the host, "" a machine with nothing wrong.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.finding_goldens import ids
+from tests.reading import cases_in
+from tests.unit.detect import test_kernel_threads
+from tests.unit.detect.test_changed_hosts import _hosts
+
+from gpustack.detect.evidence import Evidence
+from gpustack.detect.problems import DETECTORS
+from gpustack.detect.scene import build_scene
+from gpustack.matrix.index import Matrix, load_matrix
+
+CLASSES: dict[str, dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/changed-hosts.yaml")["classes"]
+HAVE, NEAR = 3, 2
+PRESENT = {"": "there", "x": "there"}
+"""What stands for files of which only the existence is read."""
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+def _swapped(value: Any, swaps: dict[str, str]) -> Any:
+    """The value with these texts replaced in all its texts and names."""
+    if isinstance(value, str):
+        for old, new in swaps.items():
+            value = value.replace(old, new)
+        return value
+    if isinstance(value, dict):
+        return {_swapped(name, swaps): _swapped(one, swaps) for name, one in value.items()}
+    return [_swapped(one, swaps) for one in value] if isinstance(value, list | tuple) else value
+
+
+def changed(evidence: Evidence, change: dict[str, Any]) -> Evidence:
+    """The evidence after one change, which must change something."""
+    record = _swapped(msgspec.to_builtins(evidence), {})
+    swapped = _swapped(record, change.get("swap", {}))
+    for place in change.get("gone", ()):
+        folder, _, name = place.rpartition("/")
+        for kind in ("files", "links", "listings", "marks", "blobs"):
+            swapped[kind].pop(place, None)
+        names = swapped["listings"].get(folder, [])
+        swapped["listings"] |= {folder: [one for one in names if one != name]} if name in names else {}
+    for place, text in change.get("put", {}).items():
+        folder, _, name = place.rpartition("/")
+        swapped["marks" if text in PRESENT else "files"][place] = PRESENT.get(text, text)
+        swapped["listings"][folder] = [*swapped["listings"].get(folder, []), name]
+    swapped["nvml"] = change.get("nvml", swapped["nvml"])
+    assert swapped != record, change["but"]
+    return msgspec.convert(swapped, Evidence)
+
+
+@cache
+def _changes() -> list[tuple[str, str, str, dict[str, Any]]]:
+    return [
+        (identity, kind, change.get("like", of["like"]), change)
+        for identity, of in CLASSES.items()
+        for kind in ("has", "near")
+        for change in of.get(kind, ())
+    ]
+
+
+@pytest.mark.parametrize("identity", CLASSES)
+def test_a_finding_stays_or_goes_with_its_cause(identity: str, matrix: Matrix, tmp_path: Path) -> None:
+    wrong = []
+    for number, (_, kind, host, change) in enumerate(one for one in _changes() if one[0] == identity):
+        before = msgspec.structs.replace(_hosts()[host](tmp_path / str(number)), date="2026-11-21")
+        found, told = (
+            [one.message for one in DETECTORS[identity](build_scene(evidence, matrix))]
+            for evidence in (before, changed(before, change))
+        )
+        assert found, host
+        wrong += [(change["but"], told)] if bool(told) != (kind == "has") else []
+    assert wrong == []
+
+
+def test_every_class_has_three_hosts_that_have_it_and_two_near_ones_that_have_not() -> None:
+    have = [identity for host, of in ids().items() if host in _hosts() for identity in of.split()]
+    have += [identity for identity, kind, _, _ in _changes() if kind == "has"]
+    near = [identity for identity, kind, _, _ in _changes() if kind == "near"]
+    near += [identity for one in test_kernel_threads.THREADS for identity in one.get("silent", ())]
+    lacking = {
+        identity: (have.count(identity), near.count(identity))
+        for identity in DETECTORS
+        if have.count(identity) < HAVE or near.count(identity) < NEAR
+    }
+    assert lacking == {}
