@@ -188,10 +188,10 @@ def _unexplained(line: Line) -> str:
 
 
 def _fixes(line: Line) -> Iterator[str]:
-    """What to do about the cause, and what the program that wrote the line needs."""
+    """What to do about the cause, and where it is not sure what the program that wrote the line needs."""
     if line.cause:
         yield line.cause.fix
-    if line.program:
+    if line.program and (line.program.also or not (line.cause and line.cause.sure)):
         yield line.program.fix
     if line.cause is None and line.program is None:
         yield f"read the lines before it in {line.path}; `gpustack verify driver` says whether the GPUs work"

@@ -13,13 +13,17 @@ _OF_ENGINES = later(r"^/var/lib/docker/containers/[^/]*/|^/var/log/containers/")
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """A row of the programs: ``like`` finds the path of the log and the line; ``own``: all its failures count."""
+    """A row of the programs: ``like`` finds the path of the log and the line; ``own``: all its failures count.
+
+    ``also``: what its failures come from is said next to a cause that is sure.
+    """
 
     id: str
     like: str
     what: str
     fix: str
     own: bool = False
+    also: bool = False
     src: tuple[str, ...] = ()
 
 
