@@ -92,7 +92,8 @@ PROGRAMS = (
 FAILURES = (
     b"rror:", b"ERROR", b"atal:", b"FATAL", b"ailed", b"annot ", b"ould not ", b"nable to ", b" not found", b"No rule ",
     b"o such file", b"UNAVAILABLE", b"file too short", b"result=", b"known ", b"nsupported ", b"undefined symbol",
-    b"Exception", b"outdated", b"not valid yet", b"xited with",
+    b"Exception", b"outdated", b"not valid yet", b"xited with", b"ut of resource", b"timed out", b"no element",
+    b"t support ", b"tatic TLS",
 )  # fmt: skip
 KEPT_FAILURES = 40
 """So many of a program's last lines that read like a failure are kept."""

@@ -10,10 +10,13 @@ from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
 ABOUT = later(
-    r"nvcc|ptxas|cudafe|unsupported GNU version|"
+    r"nvcc|ptxas|cudafe|nvlink (?:fatal|error)|unsupported (?:GNU|clang|Microsoft Visual Studio) version|"
     r"host compiler found|cannot find -l(?:cu|nv|nccl)|CMAKE_CUDA|host_config\.h|\bATen\b|ldtilecfg|amxtile|"
-    r"\b(?:cuda|cudnn|cublas|nccl|NvInfer|nvEncode|nvml|ffnvcodec|nvcuvid|cufile|cufft|curand|gdrapi|nvToolsExt)"
-    r"[\w/]*\.h(?:pp)?\b|undefined reference to .(?:cu|nccl|nvml|nvrtc)|"
+    r"\b(?:cuda|cudnn|cublas|cusparse|cusolver|nccl|NvInfer|nvEncode|nvml|ffnvcodec|nvcuvid|cufile|cufft|curand|gdrapi|"
+    r"nvToolsExt|nvtx3)"
+    r"[\w/]*\.h(?:pp)?\b|(?:fatal error: |source file \")(?:nv/target|cub/|thrust/|cuda/)|\"NV_(?:IS|IF|PROVIDES)_|"
+    r"include path is not compatible with this release of Thrust|C\+\+ versions less than C\+\+1|"
+    r"undefined reference to .(?:cu|nccl|nvml|nvrtc)|"
     r"/usr/(?:include|lib)/\S+\(\d+\): (?:catastrophic )?error"
 )
 """Lines about such builds that need not name NVIDIA."""
@@ -27,13 +30,16 @@ _OWNERS = (
 _LINKED = later(r"cannot find -l(?P<name>cuda|nvidia-ml|cudart|cudnn|nccl|nvinfer|cu\w+|nv\w+)\b")
 _GCC = later(r"unsupported GNU version.{0,60}later than (?P<number>\d+)")
 _MISMATCH = later(
-    r"detected CUDA version \((?P<here>[\d.]+)\) (?:mismatches|has a \w+ version mismatch with) the version that was "
-    r"used to compile\s*PyTorch \((?P<wanted>[\d.]+)\)"
+    r"(?:detected|Installed) CUDA version \(?(?P<here>[\d.]+)\)? (?:mismatches|has a \w+ version mismatch with|"
+    r"does not match) the version (?:that was used to compile\s*PyTorch|torch was compiled with) "
+    r"\(?(?P<wanted>[\d.]*\d)"
 )
 _ARCHITECTURE = later(r"[Uu]nsupported gpu architecture '?(?P<compute>compute_\w+)|'(?P<code>sm_\w+)' is not defined\b")
 _NO_TOOLKIT = later(
     r"[Ff]ailed to find nvcc|No CMAKE_CUDA_COMPILER|CUDA_TOOLKIT_ROOT_DIR|Could (?:NOT|not) find (?:CUDA|nvcc)|"
     r"CUDA_HOME environment variable is not set|'nvcc' failed: No such file|nvcc was not found|"
+    r"CUDA_HOME does not exist|nvcc not found and PyTorch|CUDA extension requires nvcc|"
+    r"name 'bare_metal_version' is not defined|"
     r"CUDA compiler .{0,80}is not able to compile"
 )
 _TRIAL = later(r"detect a default CUDA architecture|CUDA compiler identification is unknown|CMakeDetermineCUDACompiler")
@@ -142,12 +148,6 @@ def _architecture(_: Scene, line: str) -> Cause | None:
 
 
 def _toolkit(scene: Scene, line: str) -> Cause | None:
-    if "CMAKE_CUDA_ARCHITECTURES must be non-empty" in line:
-        return Cause(
-            says="CMake chose no GPU architecture for nvcc: it did not get nvcc to run, or is older than this CUDA",
-            fix="`nvcc --version`, then -DCMAKE_CUDA_ARCHITECTURES=native with a CMake of that CUDA's time",
-            sure=True,
-        )
     if not _NO_TOOLKIT.search(line):
         return None
     here = _where(scene)

@@ -18,6 +18,8 @@ from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
 _SONAME = later(r"\b(lib[\w+-]+\.so(?:\.\d+)*)")
+_LOADED = later(r"\b(lib[\w+-]+\.so(?:\.\d+)*)\S*: cannot open shared object")
+"""What the loader did not find, where a plugin or program that needs it is named before."""
 _NO_LIBRARY = later(
     r"(?i)cannot open shared object|could not load (?:dynamic )?library|(?:unable|failed|cannot|"
     r"could not) to? ?(?:d?load|dlopen|find|open)"
@@ -57,7 +59,10 @@ _CODE = later(
 _NAME = later(r"\b[A-Za-z]\w{7,}\b")
 
 _PTX = later(r"Unsupported \.version (?P<here>\d+\.\d+); current version is '(?P<known>\d+\.\d+)'")
-_OF_CUDA = r"\bCUDA|\bcuda|\bCuda |ggml_cuda|\bcu(?:Init|Ctx|Device|Mem|Module|Launch|Stream)[A-Z]?\w*|GPUassert"
+_OF_CUDA = (
+    r"\bCUDA|\bcuda|\bCuda |ggml_cuda|\bcu(?:Init|Ctx|Device|Mem|Module|Launch|Stream)[A-Z]?\w*|GPUassert|"
+    r"Gpu API call"
+)
 """What CUDA's texts follow; those of other libraries have an expression of their own."""
 
 LIBRARIES = {
@@ -188,7 +193,7 @@ def _ptx(scene: Scene, line: str) -> Cause | None:
 
 
 def _library(scene: Scene, line: str) -> Cause | None:
-    found = _SONAME.search(line)
+    found = _LOADED.search(line) or _SONAME.search(line)
     if found is None or not _NO_LIBRARY.search(line):
         return None
     name = found[1]

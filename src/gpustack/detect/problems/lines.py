@@ -24,7 +24,7 @@ STACK = later(
     r"nvidia|nvrm|(?<!barra)cuda|cudnn|cublas|nvml|nvenc|nvdec|cuvid|nccl|nouveau|tensorrt|libnvinfer|\[trt\]|vgpu|gridd|"
     r"\bcdi\b|dcgm|"
     r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
-    r"libcuda|gdrdrv|\bI[A-Z]\w+::\w+: Error Code|"
+    r"libcu(?:da|blas|sparse|fft|rand|solver|file|pti|tensor|dss)|gdrdrv|\bI[A-Z]\w+::\w+: Error Code|"
     r"peermem|nvsm|\blibnv[a-z]|optix|hostengine|vfio|hostpci|sysfsdev|nvproxy|NET/OFI|\bmps\b|gres[/.: ]|/dev/dxg",
     re.IGNORECASE,
 )
@@ -58,7 +58,7 @@ _GRAVE = later(
     r"Conflicting values|filtered out|attempt to install|refusing|zero accessible|"
     r"blocked for more|soft lockup|nobody cared|Link Down|"
     r"not present|should be|restricted|not a shared|only works in|clashes|fatal|incompatible with|"
-    r"undefined reference|required to|"
+    r"undefined reference|required to|No CMAKE_CUDA_COMPILER could|"
     r"Consult /var/lib/dkms|exited \d+|giving up|No akmod packages|Kernel \d\S+ not installed|Ignoring nvidia\S*-kmod|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
     r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
@@ -70,9 +70,10 @@ _QUIET = later(
 HARMLESS = later(
     r"module verification failed|taint|loading NVIDIA UNIX|\bno errors?\b|\b0 errors|without error|"
     r"error[=:] ?(?:null|nil|none|\"\"|<nil>|0\b)|"
-    r"errors?[=:] ?(?:0\b|\[\])|i2c timeout error|ucsi_ccg|i2c_transfer failed|persistence mode|"
+    r"errors?[=:] ?(?:0\b(?! active drivers)|\[\])|i2c timeout error|ucsi_ccg|i2c_transfer failed|persistence mode|"
     r"is not a symbolic link|_DSM|(?<!option will be )ignor(?:ing|ed)(?!: Missing dependencies| nvidia\S*-kmod as)|"
     r"NUMA node|"
+    r"to perform barrier as devices used by this process|GPU device discovery failed|Delay kernel timed out|"
     r"has no holdoff time|libnccl-(?:net|tuner|profiler)|libibverbs|"
     r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|Failed to load module \"(?:nv|fbdev|vesa)\"|"
     r"gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
@@ -115,7 +116,9 @@ _AFTER = later(
     r"Builder creation failed|"
     r"Engine set up failed|create engine from model|Cannot load symbol cudnn|Could not dynamically load CUDA|^EP Error|"
     r"`ptxas` stderr|reinitializing filters|failed to suspend async|GSP unload failed|"
-    r"rm_init_adapter failed|Error building extension",
+    r"rm_init_adapter failed|Error building extension|Failed to create \w+ExecutionProvider|"
+    r"Unable to determine GPU memory usage|CUDA program compilation error: *$|\"CMakeCUDACompilerId\.cu\" failed|"
+    r"FAILED: (?:\[code=\d+\] )?\S+\.s?o\b|[Nn]inja(?:: build stopped| build failed)",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 
