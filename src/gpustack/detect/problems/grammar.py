@@ -20,6 +20,7 @@ from gpustack.patterns import later
 _SONAME = later(r"\b(lib[\w+-]+\.so(?:\.\d+)*)")
 _LOADED = later(r"\b(lib[\w+-]+\.so(?:\.\d+)*)\S*: cannot open shared object")
 """What the loader did not find, where a plugin or program that needs it is named before."""
+_IN_CONTAINER = "in a container start it with its GPUs (--gpus all, --device nvidia.com/gpu=all); on the host "
 _NO_LIBRARY = later(
     r"(?i)cannot open shared object|could not load (?:dynamic )?library|(?:unable|failed|cannot|"
     r"could not) to? ?(?:d?load|dlopen|find|open)"
@@ -219,7 +220,8 @@ def _library(scene: Scene, line: str) -> Cause | None:
         fix = _start(scene, line) or f"{plan('driver')} installs all of the driver's libraries"
     if here:
         says = f"a program does not find the library {name} of {owner}; here is {', '.join(here[:3])}"
-        fix = f"put the folder of the right release into /etc/ld.so.conf.d and `sudo ldconfig`; {fix}"
+        inside = _IN_CONTAINER if owner == "driver" and scene.environment != "container" else ""
+        fix = f"{inside}put the folder of the right release into /etc/ld.so.conf.d and `sudo ldconfig`; {fix}"
     else:
         says = f"the library {name} of {owner} is missing"
     return Cause(says=says, fix=fix, sure=not here)

@@ -76,7 +76,7 @@ HARMLESS = later(
     r"to perform barrier as devices used by this process|GPU device discovery failed|Delay kernel timed out|"
     r"has no holdoff time|libnccl-(?:net|tuner|profiler)|libibverbs|"
     r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|Failed to load module \"(?:nv|fbdev|vesa)\"|"
-    r"gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
+    r"(?<!ter-)gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
     r"status=0/SUCCESS|error reporting|"
     r"Could not locate (?!lib(?:cuda|nvidia-ml)\.so)\S+: pattern|"
     r"error[._-]?log|Not found in dkms status|nvidia-modprobe\b[^']*' failed|"
