@@ -15,7 +15,8 @@ ABOUT = later(
     r"\b(?:cuda|cudnn|cublas|cusparse|cusolver|nccl|NvInfer|nvEncode|nvml|ffnvcodec|nvcuvid|cufile|cufft|curand|gdrapi|"
     r"nvToolsExt|nvtx3)"
     r"[\w/]*\.h(?:pp)?\b|(?:fatal error: |source file \")(?:nv/target|cub/|thrust/|cuda/)|\"NV_(?:IS|IF|PROVIDES)_|"
-    r"include path is not compatible with this release of Thrust|C\+\+ versions less than C\+\+1|"
+    r"include path is not compatible with this release of Thrust|cudaMemLocation|"
+    r"namespace \"(?:cub|thrust)\"|identifier \"cu(?:dnn|blas|sparse|solver|fft)|C\+\+ versions less than C\+\+1|"
     r"undefined reference to .(?:cu|nccl|nvml|nvrtc)|"
     r"/usr/(?:include|lib)/\S+\(\d+\): (?:catastrophic )?error"
 )

@@ -25,6 +25,7 @@ STACK = later(
     r"\bcdi\b|dcgm|"
     r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
     r"libcu(?:da|blas|sparse|fft|rand|solver|file|pti|tensor|dss)|gdrdrv|\bI[A-Z]\w+::\w+: Error Code|"
+    r"Error Code \d+: (?:Internal|API Usage) Error|"
     r"peermem|nvsm|\blibnv[a-z]|optix|hostengine|vfio|hostpci|sysfsdev|nvproxy|NET/OFI|\bmps\b|gres[/.: ]|/dev/dxg",
     re.IGNORECASE,
 )
