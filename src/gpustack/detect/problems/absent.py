@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from gpustack.detect.parse import driver
 from gpustack.detect.parse.pci import guest_addresses
 from gpustack.detect.problems import cures, images, kernels, passthrough
-from gpustack.detect.problems.kernels import FOREIGN
+from gpustack.detect.problems.kernels import FOR_GUESTS, FOREIGN
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.model.host import Gpu
 
 _MACHINES = {"bare-metal", "vm"}
-_FOR_GUESTS = {"vfio-pci", "pci-stub", "xen-pciback", "pciback"}
 _ELSEWHERE = (
     "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1", "/usr/local/glibc/usr/lib/libcuda.so.1",
     "/usr/local/glibc/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",
@@ -82,8 +81,8 @@ def _own(scene: Scene) -> list[Gpu]:
         gpu
         for gpu in scene.gpus
         if gpu.bus_id
-        and gpu.bound not in _FOR_GUESTS
-        and gpu.pci_id not in wanted
+        and gpu.bound not in FOR_GUESTS
+        and not {gpu.pci_id, gpu.bus_id} & wanted.keys()
         and gpu.bus_id.rpartition(".")[0] not in guests
     ]
 

@@ -98,7 +98,10 @@ def kernel_argument(scene: Scene, argument: str) -> str:
         return f"{command('rpm-ostree', 'kargs', f'--append-if-missing={argument}')} and reboot"
     if scene.os.family in {"dnf", "yum"}:
         return f"{command('grubby', '--update-kernel=ALL', f'--args={argument}')} and reboot"
-    build = "`sudo update-grub`" if scene.os.family == "apt" else "`sudo grub2-mkconfig -o /boot/grub2/grub.cfg`"
+    other = "2" if scene.os.family == "zypper" else ""
+    build = "`sudo update-grub`"
+    if scene.os.family != "apt":
+        build = f"`sudo grub{other}-mkconfig -o /boot/grub{other}/grub.cfg`"
     return f"add {argument} to GRUB_CMDLINE_LINUX in /etc/default/grub, then {build} and reboot"
 
 

@@ -16,6 +16,13 @@ from gpustack.versions import version_key
 
 NVIDIA_HOST = "developer.download.nvidia.com"
 _NO_LINUX_DRIVER = {"wsl", "jetson"}
+_LOST = {
+    "imex": "IMEX does not start, and programs of several trays share no GPU memory",
+    "nscq": "DCGM does not see the NVSwitches",
+    "fabric": "CUDA fails with error 802 (system not yet initialized)",
+}
+"""What a part of another release than the driver's costs."""
+
 _BUILDERS = {"rpmfusion": "RPM Fusion", "nvidia": "NVIDIA"}
 
 
@@ -222,8 +229,7 @@ def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
                 "new",
                 Finding(
                     message=f"{gpu_name(gpu)} ({gpu.architecture}) is not supported by driver {version}: branch "
-                    f"{last} is the last "
-                    f"one that drives it, {branch} ignores this GPU",
+                    f"{last} is the last one that supports it, {branch} ignores this GPU",
                     fix=images.cure(scene)
                     or f"{cures.plan(f'driver=={_branch(last)}.*')} installs and holds that branch; then reboot",
                     reboot=True,
@@ -285,12 +291,13 @@ def fabric_manager_differs(scene: Scene) -> Iterator[Finding]:
         r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?|nvidia-fabric-manager|libnvidia-nscq(?:-\d+)?|nvidia-imex(?:-\d+)?"
     )
     for package in mine:
+        component = "imex" if "imex" in package.name else "fabric-manager"
+        lost = next((text for word, text in _LOST.items() if word in package.name), _LOST["fabric"])
         if version and package.upstream != version:
             yield Finding(
                 message=f"{package.name} is {package.upstream} but the driver is {version}: they must be equal to "
-                f"the last "
-                "digit, or CUDA fails with error 802 (system not yet initialized)",
-                fix=f"{cures.plan(f'driver=={version}', 'fabric-manager')} moves {package.name} to {version}, from "
+                f"the last digit, or {lost}",
+                fix=f"{cures.plan(f'driver=={version}', component)} moves {package.name} to {version}, from "
                 "the same origin as the driver",
                 reboot=False,
             )
@@ -311,6 +318,7 @@ def fabric_manager_absent(scene: Scene) -> Iterator[Finding]:
     if has or not (switches or managed or (len(fabric) >= 8 and scene.environment == "bare-metal")):
         return
     seen = f"{switches} NVSwitches" if switches else f"{len(fabric)} GPUs of an NVSwitch baseboard"
+    seen = seen if switches or fabric else "managed NVSwitches"
     yield Finding(
         message=f"this machine has {seen} but no Fabric Manager: CUDA fails with error 802 (system not yet "
         f"initialized)",

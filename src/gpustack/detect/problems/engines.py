@@ -18,6 +18,7 @@ _DOCKER = r"docker-ce|docker\.io|docker-engine|moby-engine|docker|podman-docker"
 _PODMAN = r"podman"
 _TOOLKIT = r"nvidia-container-toolkit|nvidia-docker2|nvidia-container-runtime"
 _CONTAINERD = ("/etc/containerd/config.toml", "/var/lib/rancher/k3s/agent/etc/containerd/config.toml")
+_SNAP = "/var/snap/docker/current/config/daemon.json"
 _NO_CGROUPS = r"(?m)^[ \t]*no-cgroups[ \t]*=[ \t]*true"
 _CDI_MODE = r'(?m)^[ \t]*mode[ \t]*=[ \t]*"cdi"'
 _SHM = r"(?m)^\S+ /dev/shm tmpfs \S*?size=(\d+)k"
@@ -66,14 +67,18 @@ def no_toolkit(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-docker-snap")
 def snap(scene: Scene) -> Iterator[Finding]:
-    """Docker from a snap, which is kept from the host's driver and from the host's toolkit."""
-    if _is_host(scene) and "/snap/bin/docker" in scene.evidence.marks:
+    """Docker from a snap, whose own toolkit set up no runtime; the host's toolkit is not for it."""
+    configured = "nvidia" in (scene.evidence.text(_SNAP) or "")
+    if _is_host(scene) and "/snap/bin/docker" in scene.evidence.marks and not configured:
         beside = scene.installed(_DOCKER)
         yield Finding(
-            message="Docker is a snap here: it sees neither the host's driver libraries as they lie nor the runtime "
-            f"that nvidia-ctk configures in {DOCKER}" + (f"; {beside[0].name} is installed besides" if beside else ""),
-            fix="`sudo snap remove docker`, install Docker's own packages, then "
-            f"{cures.plan('container-toolkit')}; volumes of the snap are removed with it, so save them first",
+            message=f"Docker is a snap here, and its configuration ({_SNAP}) names no runtime of NVIDIA's; what "
+            f"nvidia-ctk writes to {DOCKER} is not for it"
+            + (f"; {beside[0].name} is installed besides" if beside else ""),
+            fix="`sudo snap refresh docker` and `sudo snap restart docker.nvidia-container-toolkit` set it up from the "
+            "host's driver (`snap logs docker.nvidia-container-toolkit` says what failed), then `docker run "
+            "--runtime=nvidia`; or save its volumes, `sudo snap remove docker`, install Docker's own packages, and "
+            f"{cures.plan('container-toolkit')}",
             reboot=False,
         )
 

@@ -31,12 +31,18 @@ def wsl(scene: Scene) -> Iterator[Finding]:
         return
     marks, libraries = scene.evidence.marks, scene.evidence.listings.get(WSL_LIBRARIES)
     error = (scene.evidence.nvml or {}).get("error")
-    if "/dev/dxg" not in marks and scene.evidence.live:
+    if (scene.kernel or "").endswith("-Microsoft"):
         yield Finding(
-            message="/dev/dxg is missing, so no GPU reaches this WSL: its kernel has no dxgkrnl (a custom "
-            "kernel, or WSL 1), or Windows has no GPU for it",
-            fix="on Windows `wsl --update` and `wsl --shutdown`, without a line kernel= in .wslconfig; "
-            "`wsl --list --verbose` must say version 2",
+            message=f"this is WSL 1 (kernel {scene.kernel}), which has no GPUs: only WSL 2 passes them on",
+            fix="on Windows `wsl --list --verbose` names this system; `wsl --set-version` with that name and 2 "
+            "converts it",
+            reboot=False,
+        )
+    elif "/dev/dxg" not in marks and scene.evidence.live:
+        yield Finding(
+            message="/dev/dxg is missing, so no GPU reaches this WSL: its kernel has no dxgkrnl (a custom kernel), or "
+            "Windows has no GPU for it",
+            fix="on Windows `wsl --update` and `wsl --shutdown`, without a line kernel= in .wslconfig",
             reboot=False,
         )
     elif libraries is not None and not any(name.startswith("libcuda.so") for name in libraries):

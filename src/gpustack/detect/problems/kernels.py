@@ -17,6 +17,12 @@ from gpustack.versions import version_key
 FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
 """The kernel's own modules that can claim an NVIDIA GPU."""
 
+FOR_GUESTS = {"vfio-pci", "pci-stub", "xen-pciback", "pciback"}
+"""Drivers that hold a device for virtual machines."""
+
+_HIDDEN = ("rd.driver.blacklist", "modprobe.blacklist")
+"""Words of the kernel's command line that keep modules away, in the initramfs and after it."""
+
 OWN_KERNEL = {"container", "wsl", "jetson", "chroot"}
 BUILT_PACKAGES = (
     r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|akmod-nvidia.*|dkms-nvidia|nvidia-kernel-source.*|"
@@ -33,6 +39,8 @@ _BY_SYSTEM = {"gentoo": "dracut", "void": "dracut", "nixos": "nixos"}
 
 def initramfs_command(scene: Scene) -> str:
     """The command that rebuilds this system's initramfs."""
+    if cures.is_image(scene):
+        return "sudo rpm-ostree initramfs --enable"
     word = (scene.system.initramfs if scene.system is not None else "") or _BY_FAMILY.get(scene.os.family or "", "")
     return _INITRAMFS.get(word or _BY_SYSTEM.get(scene.os.id or "", ""), "rebuild the initramfs")
 
@@ -68,14 +76,18 @@ def foreign_module(scene: Scene) -> Iterator[Finding]:
     if file is not None:
         what += f". {file} blacklists it already, so the initramfs was not rebuilt since"
     files = f"blacklist {', '.join(FOREIGN)} in /etc/modprobe.d, then " if file is None else ""
-    yield Finding(message=what, fix=f"{files}rebuild the initramfs (`{rebuild}`) and reboot", reboot=True)
+    fix = f"{files}rebuild the initramfs (`{rebuild}`) and reboot"
+    if cures.is_image(scene):
+        words = (f"--append-if-missing={place}={','.join(FOREIGN)}" for place in _HIDDEN)
+        fix = f"{cures.command('rpm-ostree', 'kargs', *words)} and reboot"
+    yield Finding(message=what, fix=fix, reboot=True)
 
 
 @detects("other_vfio")
 def vfio(scene: Scene) -> Iterator[Finding]:
     """GPUs passed through to virtual machines."""
     for gpu in scene.gpus:
-        if gpu.bound in {"vfio-pci", "pci-stub", "xen-pciback"}:
+        if gpu.bound in FOR_GUESTS:
             yield Finding(
                 message=f"{gpu.name or gpu.pci_id} at {gpu.bus_id} is bound to {gpu.bound}: it is reserved for "
                 f"virtual machines",

@@ -86,9 +86,9 @@ def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
         return f"{fix} to it", False
     known = scene.evidence.listings.get("/lib/modules", ())
     if disk is not None or (kernel in known and not has_module(scene, kernel)):
-        state = f"has module {disk}" if disk else "has no module"
+        state = f"has module {disk}, not {found}" if disk else f"has no module {found}"
         build = f"{_unhold(scene)}{builds.rebuild(scene, kernel)}"
-        return f"no reboot yet: kernel {kernel} {state}, not {found}. {build} builds it; then reboot", True
+        return f"no reboot yet: kernel {kernel} {state}. First {build}; then reboot", True
     if is_older:
         asked = f"`modinfo -F version nvidia` tells the module on disk: with {found} reboot; with {loaded}"
         return f"{asked} a reboot changes nothing, and {reinstall} moves the libraries to it", True

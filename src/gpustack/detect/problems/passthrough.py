@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpustack.detect.parse import settings
 from gpustack.detect.parse.pci import BASE, guest_addresses
-from gpustack.detect.problems.kernels import initramfs_command
+from gpustack.detect.problems.kernels import FOR_GUESTS, initramfs_command
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
@@ -15,30 +15,33 @@ from gpustack.versions import is_within
 
 _VFIO = "vfio-pci"
 _ID = later(r"10de:[0-9a-f]{4}")
+_HIDDEN = later(r"^(?:options\s+)?(?:xen-)?pciback[.\s]hide=(\S+)")
+_AT = later(r"\(((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d)\)")
 _NO_MDEV = ">=8.9"
 """Compute capabilities of the chips whose vGPU manager has no mediated devices (Ada and later)."""
 
 
 @detects("detect-vfio-not-bound")
 def not_bound(scene: Scene) -> Iterator[Finding]:
-    """GPUs whose ids are set aside for vfio-pci, and which another driver holds."""
+    """GPUs that are set aside for vfio-pci or Xen's guests, and which another driver holds."""
     wanted = set_aside(scene)
     for gpu in scene.gpus:
-        path = wanted.get(gpu.pci_id or "")
-        if path is None or gpu.bound in {None, _VFIO}:
+        path = wanted.get(gpu.pci_id or "") or wanted.get(gpu.bus_id or "")
+        if path is None or gpu.bound is None or gpu.bound in FOR_GUESTS:
             continue
+        taker = _VFIO if gpu.pci_id in wanted else "xen-pciback"
         yield Finding(
-            message=f"{path} sets {gpu.pci_id} ({gpu.called}) aside for vfio-pci, but it is bound to {gpu.bound}: no "
-            "virtual machine can have it",
-            fix=f"`echo 'softdep {gpu.bound} pre: vfio-pci' | sudo tee /etc/modprobe.d/vfio-softdep.conf` loads "
-            f"vfio-pci first; then rebuild the initramfs (`{initramfs_command(scene)}`) and reboot",
+            message=f"{path} sets {gpu.pci_id if taker == _VFIO else gpu.bus_id} ({gpu.called}) aside for {taker}, but "
+            f"it is bound to {gpu.bound}: no virtual machine can have it",
+            fix=f"`echo 'softdep {gpu.bound} pre: {taker}' | sudo tee /etc/modprobe.d/vfio-softdep.conf` loads "
+            f"{taker} first; then rebuild the initramfs (`{initramfs_command(scene)}`) and reboot",
             severity="warn",
             reboot=True,
         )
 
 
 def set_aside(scene: Scene) -> dict[str, str]:
-    """The ids that vfio-pci is to take, with the file that says so."""
+    """The ids that vfio-pci is to take, and the addresses that Xen hides, with the file that says so."""
     found = {
         one: path
         for path, line in settings.modprobe_lines(scene.evidence)
@@ -48,7 +51,12 @@ def set_aside(scene: Scene) -> dict[str, str]:
     for word in settings.command_line(scene.evidence):
         if re.match(r"vfio[-_]pci\.ids=", word):
             found |= dict.fromkeys(_ID.findall(word.lower()), "/proc/cmdline")
-    return found
+    lines = [*settings.modprobe_lines(scene.evidence)]
+    lines += [("/proc/cmdline", word) for word in settings.command_line(scene.evidence)]
+    hidden = [(path, match[1]) for path, line in lines if (match := _HIDDEN.search(line))]
+    return found | {
+        one if one.count(":") > 1 else f"0000:{one}": path for path, told in hidden for one in _AT.findall(told)
+    }
 
 
 @detects("detect-vfio-group")

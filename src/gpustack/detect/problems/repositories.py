@@ -115,6 +115,7 @@ def old_key(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"{logs[0]} holds NO_PUBKEY A4B469963BF863CC: the repository's new key is missing, only the "
             f"retired key 7fa2af80 was found",
+            fix=f"{cures.plan('cuda')} installs the current key",
             reboot=False,
         )
 
@@ -179,7 +180,8 @@ def _set_up(scene: Scene, source: SourceEntry) -> str:
     """The replacement of a source that is not for this host; the keyring package has its own source."""
     keyring = [package for package in scene.installed(r"cuda-keyring") if scene.os.family == "apt"]
     first = f"{cures.remove(scene, keyring)}, " if keyring else ""
-    return f"{first}{cures.drop_sources(scene, [source.path])}, then {cures.plan('cuda')} sets up {_spelled(scene)}"
+    own = f" sets up {_spelled(scene)}" if _spelled(scene) else " chooses another way: NVIDIA has no repository for it"
+    return f"{first}{cures.drop_sources(scene, [source.path])}, then {cures.plan('cuda')}{own}"
 
 
 @detects("distro_upgraded")
