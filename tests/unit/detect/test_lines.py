@@ -15,6 +15,7 @@ from gpustack.detect.evidence import Evidence
 from gpustack.detect.gather import gather
 from gpustack.detect.problems.grammar import Status, cause
 from gpustack.detect.problems.phrases import Phrase
+from gpustack.detect.problems.programs import Program
 from gpustack.detect.scene import build_scene
 from gpustack.detect.services import ServiceReader
 from gpustack.detect.tree import Tree
@@ -60,6 +61,20 @@ def test_a_line_that_a_phrase_finds_holds_one_of_its_words(matrix: Matrix) -> No
     found = [(row, line) for row in rows for line in lines if re.search(row.like, line)]
     assert len(found) > 100
     assert [(row.id, line) for row, line in found if not any(word in line.lower() for word in row.words)] == []
+
+
+def test_failures_of_every_program_are_told_as_its_own_and_what_it_writes_else_is_not(matrix: Matrix) -> None:
+    rows = matrix.rows("log-lines", "programs", Program)
+    assert {row.id for row in rows} == set(CASES["programs"])
+    wrong = []
+    for row in rows:
+        fails, well = CASES["programs"][row.id]["fails"], CASES["programs"][row.id]["well"]
+        assert len(set(fails)) >= 3
+        assert len(set(well)) >= 2
+        assert all(re.search(row.like, line) for line in (*fails, *well)), row.id
+        wrong += [line for line in fails if not any(row.what in one or row.fix in one for one in told(matrix, line))]
+        wrong += [line for line in well if told(matrix, line)]
+    assert wrong == []
 
 
 def test_lines_of_healthy_hosts_are_not_told(matrix: Matrix) -> None:
