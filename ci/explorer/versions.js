@@ -9,7 +9,7 @@ function version(text) {
     const numbers = head.split(".").map(Number);
     const key = numbers.slice();
     while (key.length > 1 && key[key.length - 1] === 0) key.pop();
-    const suffix = text.slice(head.length);
+    const suffix = text.slice(head.length).replace(/\d+/g, (digits) => digits.padStart(8, "0"));
     const rank = !suffix ? 1 : /^(\.post|-|\+|u)/.test(suffix) ? 2 : 0;
     found = { text, numbers, key, rank, suffix };
     versionCache.set(text, found);

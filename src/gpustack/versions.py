@@ -12,6 +12,10 @@ import sys
 from functools import lru_cache, total_ordering
 
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+_DIGITS = re.compile(r"\d+")
+_LONGEST = 8
+"""Numbers in a suffix are compared as numbers (5.14.0-70 is before 5.14.0-687): they are filled up to this length."""
+
 _CLAUSE = re.compile(r"(===?|!=|~=|>=|<=|<|>)\s*([0-9A-Za-z][0-9A-Za-z.+-]*?)(\.\*)?")
 
 Key = tuple[tuple[int, ...], int, str]
@@ -32,7 +36,7 @@ def _take_apart(text: str) -> tuple[tuple[int, ...], Key]:
     length = len(numbers)
     while length > 1 and numbers[length - 1] == 0:
         length -= 1
-    suffix = text[match.end() :]
+    suffix = _DIGITS.sub(lambda digits: digits[0].zfill(_LONGEST), text[match.end() :])
     rank = 1 if not suffix else 2 if suffix.startswith((".post", "-", "+", "u")) else 0
     return numbers, (numbers[:length], rank, suffix)
 

@@ -69,6 +69,8 @@ def _by_capability(text: str, products: Products) -> Gpu:
     everything = [gpu_of(row) for rows in products.by_device.values() for row in rows]
     everything += [integrated_gpu(row) for row in products.integrated()]
     found = [gpu for gpu in everything if gpu.compute_capability == text]
+    if not found and (renamed := products.renamed(text)):
+        text, found = renamed, [gpu for gpu in everything if gpu.compute_capability == renamed]
     if not found:
         known = sorted({gpu.compute_capability for gpu in everything if gpu.compute_capability}, key=version_key)
         msg = f"no known GPU has compute capability {text!r}"

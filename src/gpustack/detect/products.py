@@ -25,6 +25,13 @@ class Integrated(Struct, frozen=True, kw_only=True):
     nvenc: int | None = None
 
 
+class _Capability(Struct, frozen=True, kw_only=True):
+    """A compute capability, and the number that another CUDA gives to the same chips."""
+
+    compute_capability: str
+    also_known_as: str = ""
+
+
 def device_digits(text: str) -> str:
     """The four hexadecimal digits of a device id in any notation ("0x2335", "10de:2335")."""
     return text.lower().rpartition(":")[2].removeprefix("0x")
@@ -78,6 +85,11 @@ class Products:
         """The lowest and the highest device id in the table."""
         known = sorted(self.by_device)
         return (known[0], known[-1]) if known else ("0000", "ffff")
+
+    def renamed(self, capability: str) -> str:
+        """The other number of a compute capability: 11.0 for 10.1, as CUDA 12.8 and 12.9 call Thor; "" if none."""
+        rows = self._matrix.rows("gpus", "compute_capabilities", _Capability)
+        return next((row.also_known_as for row in rows if row.compute_capability == capability), "")
 
     def integrated(self) -> tuple[Integrated, ...]:
         return self._matrix.rows("gpus", "integrated", Integrated)

@@ -18,7 +18,7 @@ from gpustack.solve.causes import (
     SystemUnsupported,
     UnknownVersion,
 )
-from gpustack.solve.offered import FILES, known_elsewhere, of_pythons
+from gpustack.solve.offered import FILES, build_number, known_elsewhere, of_pythons
 from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Question, driver_owner, is_meant
 from gpustack.solve.relaxations import relaxations, relaxed, ways_around, without
 from gpustack.solve.search import Search
@@ -78,7 +78,8 @@ def _unknown_version(question: Question, requirement: Requirement) -> GpustackEr
     hint = "\n".join([near, *([relaxed(question, component, solution)] if solution is not None else [])])
     if elsewhere := known_elsewhere(question, component, versions):
         return NoSolutionError(elsewhere, code="release-elsewhere", where=where, hint=hint)
-    msg = f"{title(component)} {in_words(versions)} is not known"
+    what = build_number(question, component, versions)
+    msg = f"{title(component)} {in_words(versions)} is not known{f': {what}' if what else ''}"
     return NoSolutionError(msg, code="unknown-version", where=where, hint=hint)
 
 

@@ -110,11 +110,13 @@ class HostView:
 
     def default(self, property_name: str) -> tuple[str, str]:
         """The system's default of a property, and the name of the system; "" if unknown."""
-        # A derivative keeps the base's libraries and compilers; its kernel may be its own.
+        # A derivative keeps the base's libraries and compilers; its kernel may be its own. The kernel is that of a point
+        # release, which only the host's name tells.
         for system in self._systems[:1] if property_name == "kernel" else self._systems:
             value = getattr(system, property_name, "")
             if value:
-                return value, self._systems[0].name
+                own = self.host.os.name if property_name == "kernel" else ""
+                return value, own or self._systems[0].name
         return "", ""
 
     def least(self, property_name: str) -> str:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpustack.solve.causes import Missing
 from gpustack.solve.own_files import built_for
-from gpustack.solve.question import OF_JETSON, Question, is_meant
+from gpustack.solve.question import OF_JETSON, Question, exact_version, is_meant
 from gpustack.solve.words import in_words, join_and, title
 from gpustack.versions import is_within, version, version_key
 
@@ -35,6 +35,15 @@ class _Server(Struct, frozen=True, kw_only=True):
 
     version: str
     image: str = ""
+
+
+class _Toolkit(Struct, frozen=True, kw_only=True):
+    """A release of CUDA, and the build numbers of its compiler and its runtime library."""
+
+    version: str
+    status: str = "released"
+    nvcc: str = ""
+    cudart: str = ""
 
 
 class _Dispute(Struct, frozen=True, kw_only=True):
@@ -185,3 +194,17 @@ def known_elsewhere(question: Question, component: str, range_text: str) -> str:
     if newest.arch and arch not in {None, *newest.arch}:
         return f"{name} is known for {join_and(list(newest.arch))}, not for {arch}"
     return f"{name} is known for Jetson only"
+
+
+def build_number(question: Question, component: str, range_text: str) -> str:
+    """Which releases of CUDA have a part of this very build number, and how to ask for one; "" if none."""
+    number = exact_version(range_text)
+    if component != "cuda" or number is None:
+        return ""
+    rows = [row for row in question.matrix.rows("cuda", "releases", _Toolkit) if row.status not in OF_JETSON]
+    compilers = [row.version for row in rows if row.nvcc == number]
+    found = sorted(compilers or [row.version for row in rows if row.cudart == number], key=version_key)
+    if not found:
+        return ""
+    part = "nvcc" if compilers else "the CUDA runtime"
+    return f"it is the build of {part} in CUDA {join_and(found)} (write cuda=={found[0]})"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from gpustack.matrix.index import Matrix
 from gpustack.model.architectures import architecture
 from gpustack.model.facts import MIRRORED, Archive, Availability, PackageSet
@@ -52,6 +55,14 @@ _WHOLE_WHEELS = {
     )
 }
 """Projects that contain the whole component, alone or together; others contain only a part."""
+
+
+class _PointRelease(Struct, frozen=True, kw_only=True):
+    """The kernel of a point release of Enterprise Linux."""
+
+    base: str
+    version: str
+    kernel: str
 
 
 class HostRows:
@@ -106,9 +117,20 @@ class HostRows:
 
     @cached_property
     def systems(self) -> tuple[System, ...]:
-        """The row of the host's system, then that of the system it derives from."""
+        """The row of the host's system, with the kernel of its point release, then that of the system it derives from."""
         base = self._matrix.system(self.system.base) if self.system is not None else None
-        return tuple(row for row in (self.system, base) if row is not None)
+        return tuple(row for row in (self._of_point_release(self.system), base) if row is not None)
+
+    def _of_point_release(self, row: System | None) -> System | None:
+        """The row with the kernel of the host's point release; a system with a kernel of its own keeps it."""
+        release = self._host.os.version_id
+        if row is None or release in {None, row.version}:
+            return row
+        for one in self._matrix.rows("systems", "point_releases", _PointRelease):
+            is_same_line = row.kernel.partition("-")[0] == one.kernel.partition("-")[0]
+            if one.version == release and one.base in {row.key, row.base} and is_same_line:
+                return replace(row, kernel=one.kernel)
+        return row
 
     def served(self, component: str, method: Method = "network") -> tuple[str, ...]:
         """The ranges of versions in this host's repository folders, or in its distribution's own archive."""

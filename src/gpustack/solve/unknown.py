@@ -42,9 +42,13 @@ def unknown_versions(question: Question) -> list[Unknown]:
             continue
         if version_range(requirement.versions).contradiction:
             continue  # a conflict, and nothing that facts could know
-        from gpustack.solve.offered import known_elsewhere  # noqa: PLC0415 (most versions are known)
+        from gpustack.solve.offered import build_number, known_elsewhere  # noqa: PLC0415 (most versions are known)
 
-        what = known_elsewhere(question, name, requirement.versions) or _seen(question, name, requirement.versions)
+        what = (
+            known_elsewhere(question, name, requirement.versions)
+            or build_number(question, name, requirement.versions)
+            or _seen(question, name, requirement.versions)
+        )
         near = nearest_known(question, name, requirement.versions)
         found.append(Unknown(reason=f"{requirement}: {what}; {near}"))
     return found
