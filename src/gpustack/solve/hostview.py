@@ -110,7 +110,7 @@ class HostView:
 
     def default(self, property_name: str) -> tuple[str, str]:
         """The system's default of a property, and the name of the system; "" if unknown."""
-        # A derivative keeps the base's libraries and compilers; its kernel may be its own. The kernel is that of a point
+        # A derivative keeps the base's libraries and compilers; its kernel may be its own. A kernel is that of a point
         # release, which only the host's name tells.
         for system in self._systems[:1] if property_name == "kernel" else self._systems:
             value = getattr(system, property_name, "")

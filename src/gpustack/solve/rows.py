@@ -117,7 +117,7 @@ class HostRows:
 
     @cached_property
     def systems(self) -> tuple[System, ...]:
-        """The row of the host's system, with the kernel of its point release, then that of the system it derives from."""
+        """The row of the host's system, with its point release's kernel, then that of the system it derives from."""
         base = self._matrix.system(self.system.base) if self.system is not None else None
         return tuple(row for row in (self._of_point_release(self.system), base) if row is not None)
 

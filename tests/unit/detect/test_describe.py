@@ -233,12 +233,12 @@ PACKS = "the service packs have different kernels"
 UNREAD = "no package list of it was read"
 
 LACKING = {
-    "gcc": dict.fromkeys(("hce2.0", "tencentos4", "ubuntu26.10"), UNREAD),
+    "gcc": dict.fromkeys(("hce2.0", "tencentos4"), UNREAD),
     "glibc": dict.fromkeys(("hce2.0", "sles_sap12", "tencentos4"), UNREAD),
     "kernel": {
         **dict.fromkeys(("altlinux10", "altlinux11", "mageia9", "mageia10", "trisquel11"), UNREAD),
         **dict.fromkeys(("elementary6", "elementary7", "elementary8", "neon22.04", "neon24.04"), OWN_KERNEL),
-        **dict.fromkeys(("linuxmint6", "linuxmint7", "linuxmint20", "mx21", "mx23", "mx25"), OWN_KERNEL),
+        **dict.fromkeys(("linuxmint6", "linuxmint20", "mx21", "mx23", "mx25"), OWN_KERNEL),
         **dict.fromkeys(("pop22.04", "pop24.04", "zorin16", "zorin17"), OWN_KERNEL),
         **dict.fromkeys(("opensuse-leap15", "sled15", "sles12", "sles15", "sles_sap12", "sles_sap15"), PACKS),
     },
