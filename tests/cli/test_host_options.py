@@ -117,3 +117,11 @@ def test_in_a_container_the_cause_names_the_driver_of_the_host_below(call: Calla
     ended = call("plan", "driver", "cuda==13.0.2", *LINUX, "--environment", "container", "--driver", "535.183.01")
     assert ended.code == 3
     assert "In a container the driver is that of the host below, here 535.183.01" in ended.err
+
+
+def test_a_bug_report_is_a_host(call: Callable) -> None:
+    report = Path(__file__).parents[1] / "fixtures" / "bug-reports" / "api-mismatch.log"
+    done = call("plan", "driver", "--root", str(report), "--format", "json")
+    assert done.code == 0, done.err
+    host = json.loads(done.out)["host"]
+    assert (host["os"]["version_id"], host["gpus"][0]["name"]) == ("22.04", "GeForce RTX 2080 Ti")

@@ -78,7 +78,14 @@ class EnvironmentName(str, Enum):
     JETSON = "jetson"
 
 
-Root = Annotated[Path | None, Option("--root", metavar="DIR", help="Read another file system tree instead of /.")]
+Root = Annotated[
+    Path | None,
+    Option(
+        "--root",
+        metavar="PATH",
+        help="Read another file system tree instead of /, or a report of nvidia-bug-report.sh.",
+    ),
+]
 HostFile = Annotated[
     Path | None, Option("--host", metavar="FILE", help="A host saved by `gpustack detect --format json`.")
 ]
@@ -336,9 +343,13 @@ def _load_host(matrix: Matrix, question: HostQuestion, *, with_problems: bool) -
         from gpustack.detect.hostfile import load
 
         return load(question.host)
-    if root is not None and not _is_folder(root):
+    if root is not None and not (_is_folder(root) or _is_file(root)):
         msg = f"{root} is not a folder"
-        raise UsageError(msg, code="not-a-folder", hint="--root requires the root folder of a file system tree")
+        raise UsageError(
+            msg,
+            code="not-a-folder",
+            hint="--root requires the root folder of a file system tree, or the report of nvidia-bug-report.sh",
+        )
     from gpustack.detect.api import detect
 
     if question.interpreter is not None and root is None and not _is_file(Path(absolute(question.interpreter))):

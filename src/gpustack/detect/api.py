@@ -15,11 +15,11 @@ from gpustack.model.host import Host
 
 
 def detect(root: Path | None, matrix: Matrix, *, python: str = "", with_problems: bool = True) -> Host:
-    """The host at ``root``: a file system tree, or a folder that ``--record`` wrote; None is this machine.
+    """The host at ``root``: a file system tree, a record of ``--record``, or a bug report; None is this machine.
 
     ``python`` is an interpreter whose environment is read wherever it is. Without problems no log is read.
 
-    Raises UsageError if ``root`` is not a folder, and nothing for its content.
+    Raises UsageError if ``root`` is no folder and no report of nvidia-bug-report.sh, and nothing for its content.
     """
     evidence = _recorded(root)
     if evidence is None:
@@ -46,8 +46,14 @@ def detect_with_packages(root: Path | None, matrix: Matrix, names: Iterable[str]
 
 
 def _recorded(root: Path | None) -> Evidence | None:
-    """The content of a folder of ``--record``; None if ``root`` is no such folder."""
-    if root is None or not (root / RECORD).is_file():
+    """The content of a folder of ``--record``, or of NVIDIA's bug report; None if ``root`` is neither."""
+    if root is None:
+        return None
+    if root.is_file():
+        from gpustack.detect.bug_report import read_bug_report  # noqa: PLC0415 (as below)
+
+        return read_bug_report(root)
+    if not (root / RECORD).is_file():
         return None
     from gpustack.detect.record import read_record  # noqa: PLC0415 (the start-up time of this machine counts)
 

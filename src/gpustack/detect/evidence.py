@@ -31,7 +31,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     Paths are absolute inside the root that was read. ``blobs`` are base64, ``marks`` are single observations on files
     too big to keep ("/lib/modules/.../nvidia.ko": "signed"), ``commands`` are keyed by the joined argument list,
     ``rpms`` are lines of tab-separated name, epoch, version, release, architecture, vendor. ``date`` is the day of
-    gathering (YYYY-MM-DD), ``live`` tells whether this was the running machine.
+    gathering (YYYY-MM-DD), ``live`` tells whether this was the running machine, ``excerpt`` that the host can have
+    files of which nothing was reported.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
     date: str = ""
     live: bool = False
+    excerpt: bool = False
 
     def text(self, *paths: str) -> str | None:
         """The text of the first of these files that was read, or None."""

@@ -308,6 +308,8 @@ class ServiceReader:
         """The last lines about GPUs of each log, after those that are known of it already."""
         for pattern in LOGS:
             for path in self._paths(pattern):
+                if path.endswith("/nvidia-uninstall.log"):  # of a driver that is gone
+                    continue
                 data = self.tree.bytes_if_any(path, MANY if "*" in pattern else LIMIT, tail=True)
                 lines = _about_gpus(data, failures=any(matches(path, one) for one in PROGRAMS))
                 known = self.files.get(path, "")

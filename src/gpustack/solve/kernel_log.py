@@ -187,8 +187,8 @@ def _xid(row: Xid | None, actions: dict[str, XidAction], found: re.Match[str], l
 
 
 def _place(lines: list[str], at: int) -> str:
-    """The GPU that a message is about: on its line, else on the line before, where long messages begin."""
-    for line in (lines[at], lines[at - 1] if at else ""):
+    """The GPU that a message is about: on its line, else on the driver's line before, where long messages begin."""
+    for line in (lines[at], lines[at - 1] if at and "NVRM" in lines[at - 1] else ""):
         found = _ADDRESS.search(line)
         if found:
             return found[0]

@@ -76,7 +76,8 @@ HARMLESS = later(
     r"NUMA node|"
     r"to perform barrier as devices used by this process|GPU device discovery failed|Delay kernel timed out|"
     r"has no holdoff time|libnccl-(?:net|tuner|profiler)|libibverbs|"
-    r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|Failed to load module \"(?:nv|fbdev|vesa)\"|"
+    r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|"
+    r"Failed to load module \"(?:nv|fbdev|vesa|nouveau)\"|Unable to load: nvidia-installer ncurses|"
     r"(?<!ter-)gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
     r"status=0/SUCCESS|error reporting|"
     r"Could not locate (?!lib(?:cuda|nvidia-ml)\.so)\S+: pattern|"
@@ -100,10 +101,14 @@ _FOLLOWS = later(
     r"control process exited|"
     r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed|"
     r"failed to prepare transaction|unresolvable package conflicts|Terminating early due to|while performing the step|"
-    r"dpkg: error processing|Sub-process|dracut: FAILED|make\S*: \*\*\* \[.*Error \d+\s*$",
+    r"dpkg: error processing|Sub-process|dracut: FAILED|make\S*: \*\*\* \[.*Error \d+\s*$|"
+    r"NVIDIA\([\w-]+\): (?: {4}|Failing initialization of X screen|Only one GPU will be used|(?:Errors|GPUs):)|"
+    r"\(EE\) \d+: /|"
+    r"NVRM: A GPU crash dump has been created|(?:corruption and stability|requires the use of a text-mode VGA)|"
+    r"\(Answer: ",
     re.IGNORECASE,
 )
-"""What follows from a failure and names no cause."""
+"""What follows from a failure, or is the rest of its sentence, and names no cause."""
 
 _AFTER = later(
     r"kernel errors might be asynchronously|For debugging consider passing|TORCH_USE_CUDA_DSA|See root cause above|"

@@ -121,7 +121,7 @@ def suspend(scene: Scene) -> Iterator[Finding]:
     is_kept = (
         params.get("PreserveVideoMemoryAllocations") == "1" and params.get("UseKernelSuspendNotifiers", "0") != "1"
     )
-    if scene.environment != "bare-metal" or not is_kept or not is_board:
+    if scene.environment != "bare-metal" or not is_kept or not is_board or scene.evidence.excerpt:
         return
     marks = scene.evidence.marks
     places = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system/systemd-suspend.service.wants")
