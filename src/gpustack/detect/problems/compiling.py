@@ -15,7 +15,7 @@ ABOUT = later(
     r"\b(?:cuda|cudnn|cublas|cusparse|cusolver|nccl|NvInfer|nvEncode|nvml|ffnvcodec|nvcuvid|cufile|cufft|curand|gdrapi|"
     r"nvToolsExt|nvtx3)"
     r"[\w/]*\.h(?:pp)?\b|(?:fatal error: |source file \")(?:nv/target|cub/|thrust/|cuda/)|\"NV_(?:IS|IF|PROVIDES)_|"
-    r"include path is not compatible with this release of Thrust|cudaMemLocation|"
+    r"include path is not compatible with this release of Thrust|cudaMemLocation|bare_metal_version|"
     r"namespace \"(?:cub|thrust)\"|identifier \"cu(?:dnn|blas|sparse|solver|fft)|C\+\+ versions less than C\+\+1|"
     r"undefined reference to .(?:cu|nccl|nvml|nvrtc)|"
     r"/usr/(?:include|lib)/\S+\(\d+\): (?:catastrophic )?error"
@@ -35,6 +35,8 @@ _MISMATCH = later(
     r"does not match) the version (?:that was used to compile\s*PyTorch|torch was compiled with) "
     r"\(?(?P<wanted>[\d.]*\d)"
 )
+_MISMATCH_RAW = later(r"detected CUDA version \(%s\) mismatches .{0,300}'(?P<here>\d[\d.]*)', '(?P<wanted>\d[\d.]*)'\)")
+"""Some releases of PyTorch print the sentence and its words apart."""
 _ARCHITECTURE = later(r"[Uu]nsupported gpu architecture '?(?P<compute>compute_\w+)|'(?P<code>sm_\w+)' is not defined\b")
 _NO_TOOLKIT = later(
     r"[Ff]ailed to find nvcc|No CMAKE_CUDA_COMPILER|CUDA_TOOLKIT_ROOT_DIR|Could (?:NOT|not) find (?:CUDA|nvcc)|"
@@ -120,7 +122,7 @@ def _compiler(scene: Scene, line: str) -> Cause | None:
 
 
 def _versions(_: Scene, line: str) -> Cause | None:
-    found = _MISMATCH.search(line)
+    found = _MISMATCH.search(line) or _MISMATCH_RAW.search(line)
     if found is None:
         return None
     return Cause(

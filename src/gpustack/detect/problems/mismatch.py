@@ -20,20 +20,10 @@ _UPGRADE_LINE = r"(?i)(?:Packages that will be upgraded|Upgrade:|upgrade |instal
 @detects("driver_library_mismatch")
 def library_mismatch(scene: Scene) -> Iterator[Finding]:
     """The loaded module and the library that programs load have different versions."""
-    if (
-        scene.module is None
-        or not scene.module.loaded
-        or not scene.module.version
-        or scene.environment in _NO_LINUX_DRIVER
-    ):
+    differing = loaded_and_found(scene)
+    if differing is None:
         return
-    library = driver_library(scene.copies)
-    found, where = (library.version, library.path) if library is not None and library.version else (None, "")
-    if found is None:
-        found, where = driver.package_version(scene.packages), "the packages"
-    loaded = scene.module.version
-    if found is None or found == loaded:
-        return
+    loaded, found, where = differing
     order = "newer" if version_key(found) > version_key(loaded) else "older"
     line = _upgrade_line(scene, found)
     cause = f" The log says: {line}." if line else ""
@@ -47,6 +37,18 @@ def library_mismatch(scene: Scene) -> Iterator[Finding]:
         fix=fix,
         reboot=reboot,
     )
+
+
+def loaded_and_found(scene: Scene) -> tuple[str, str, str] | None:
+    """The loaded module's version, that of the library that programs load, and where it is, where they differ."""
+    module = scene.module
+    if module is None or not module.loaded or not module.version or scene.environment in _NO_LINUX_DRIVER:
+        return None
+    library = driver_library(scene.copies)
+    found, where = (library.version, library.path) if library is not None and library.version else (None, "")
+    if found is None:
+        found, where = driver.package_version(scene.packages), "the packages"
+    return None if found is None or found == module.version else (module.version, found, where)
 
 
 def module_on_disk(scene: Scene, kernel: str) -> str | None:

@@ -9,6 +9,7 @@ from gpustack.detect import services
 from gpustack.detect.bus import ABOVE
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.logs import has_fault
+from gpustack.detect.problems.mismatch import loaded_and_found
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
@@ -78,12 +79,14 @@ def service_log(scene: Scene) -> Iterator[Finding]:
             continue
         if code.code in _OF_FAULTS and has_fault(scene):
             continue
+        compat = next((copy for copy in scene.copies if copy.component == "cuda-compat"), None)
+        if code.code in _OF_COMPAT and compat is None and loaded_and_found(scene) is not None:
+            continue  # CUDA takes libraries of another release than the module for those of cuda-compat
         told = ((path, line) for path, line, numbers in lines if code.is_in(line, numbers))
         place = next(((path, line) for path, line in told if line not in explained), None)
         if place is not None:
             path, line = place
             is_inside = _side(scene, path) == "inside"
-            compat = next((copy for copy in scene.copies if copy.component == "cuda-compat"), None)
             says, fix = code.cause, (code.inside if is_inside else "") or code.fix
             if compat is not None and code.code in _OF_COMPAT:
                 says = f"programs load {compat.path} (forward compatibility) in place of the driver's own libcuda"
