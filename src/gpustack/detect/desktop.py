@@ -17,6 +17,11 @@ WORDS = (
     b"Packages not found", b"repomd", b"unfree license", b"marked as broken", b"EFI variables are not",
     b"PLATFORM_NOT_FOUND", b"depsolve transaction", b"bootfb", b"simpledrm", b"secondary GPU",
     b"Failed to unload module", b"switching method", b"version check failed", b"version-check failed", b"drm master",
-    b"in the /proc/version", b"OptiX", b"nvoptix",
+    b"in the /proc/version", b"OptiX", b"nvoptix", b"DRM device", b"on any GPU", b"drm devices", b"GBM", b"gbm_",
+    b"Pageflip timed", b"graphics reset", b"Session never", b"Display server failed", b"read display number",
+    b"is not set when", b"drmSetMaster", b"System resumed again", b"session to become active", b"Software rendering",
+    b"failed test", b"drmModeAddFB2", b"Page flip discarded", b"atomic drm request", b"DxvkInstance", b"DXVK:",
+    b"does not support required", b"glxserver", b"vkCreateInstance", b"this_module section", b"No module named 'Quirks",
+    b"Explicit device", b"WARNING: CPU",
 )  # fmt: skip
 """Each is of a failure: what a desktop writes besides would drive the driver's own lines out of what is kept."""

@@ -35,7 +35,7 @@ LARGEST = 256 << 20
 EARLIEST, LATEST = 400, 100
 """So many of the first and of the last lines are kept."""
 
-WORDS = (b"NVRM", b"nvidia", b"vfio-pci", b"unavailable key", b"unsigned module", b"bbswitch: ")
+WORDS = (b"NVRM", b"nvidia", b"vfio-pci", b"unavailable key", b"unsigned module", b"bbswitch: ", b"PM: suspend exit")
 """The two about signatures: the kernel names no module where it refuses one for its signature."""
 
 FAULTS = ("assign", "no space", "FAULT", "fault addr", "severity=", "not enough", "Link Down", "not present")

@@ -58,7 +58,7 @@ _GRAVE = later(
     r"does not exist|killed|dumped core|GLXBadContext|not appropriate|will not replace|"
     r"Conflicting values|filtered out|attempt to install|refusing|zero accessible|"
     r"blocked for more|soft lockup|nobody cared|Link Down|"
-    r"not present|should be|restricted|not a shared|only works in|clashes|fatal|incompatible with|"
+    r"WARNING: CPU|not present|should be|restricted|not a shared|only works in|clashes|fatal|incompatible with|"
     r"undefined reference|required to|No CMAKE_CUDA_COMPILER could|"
     r"Consult /var/lib/dkms|exited \d+|giving up|No akmod packages|Kernel \d\S+ not installed|Ignoring nvidia\S*-kmod|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
@@ -90,7 +90,7 @@ HARMLESS = later(
     r"unknown parameter .* ignored|/errors?/|\bon_?error\b|failed_count=0|failed=0|unreachable=0|errors_total|"
     r"error_count|xid_errors|"
     r"(?-i:\bRemoved? |\bSetting up |\bUnpacking )|Selecting previously|Installed: |Upgraded: |Get:\d|\bCommand line:|"
-    r"\bCOMMAND=|PWD=/",
+    r"\bCOMMAND=|PWD=/|assuming unprivileged mode|\bIgn:\d",
     re.IGNORECASE,
 )
 """Lines that healthy hosts write although they read like a failure."""
@@ -101,7 +101,8 @@ _FOLLOWS = later(
     r"control process exited|"
     r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed|"
     r"failed to prepare transaction|unresolvable package conflicts|Terminating early due to|while performing the step|"
-    r"dpkg: error processing|Sub-process|dracut: FAILED|make\S*: \*\*\* \[.*Error \d+\s*$|"
+    r"dpkg: error processing|Sub-process|dracut(?:\[E\])?: FAILED|subprocess returned error|\bErr:\d|"
+    r"make\S*: \*\*\* \[.*Error \d+\s*$|"
     r"NVIDIA\([\w-]+\): (?: {4}|Failing initialization of X screen|Only one GPU will be used|(?:Errors|GPUs):)|"
     r"\(EE\) \d+: /|"
     r"NVRM: A GPU crash dump has been created|(?:corruption and stability|requires the use of a text-mode VGA)|"
@@ -124,7 +125,10 @@ _AFTER = later(
     r"`ptxas` stderr|reinitializing filters|failed to suspend async|GSP unload failed|"
     r"rm_init_adapter failed|Error building extension|Failed to create \w+ExecutionProvider|"
     r"Unable to determine GPU memory usage|CUDA program compilation error: *$|\"CMakeCUDACompilerId\.cu\" failed|"
-    r"FAILED: (?:\[code=\d+\] )?\S+\.s?o\b|[Nn]inja(?:: build stopped| build failed)",
+    r"FAILED: (?:\[code=\d+\] )?\S+\.s?o\b|[Nn]inja(?:: build stopped| build failed)|"
+    r"m_pAqBackend couldn|CBackend::create|probe with driver nvidia failed|nvidia: probe of|"
+    r"NVIDIA probe routine failed|Display server failed to start|Failed to read display number|"
+    r"Session never registered|System resumed again",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 
@@ -166,6 +170,11 @@ class Line(Struct, frozen=True, kw_only=True):
             self.cause is None,
             not _DAEMONS.search(self.text),
         )
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the driver reports that something failed, and nothing says what that comes from."""
+        return "NVRM" in self.text and (self.cause is None or not self.cause.sure)
 
 
 @detects("detect-unexplained-log")
@@ -216,9 +225,21 @@ def _lines(scene: Scene) -> Iterator[Line]:
     for path, text in logs(scene):
         found = list(_in_log(scene, known, builds, path, text))
         telling = [line for line in found if not _AFTER.search(line.text)]
+        if any(line.is_vague for line in telling) and _is_told(known, telling, text):
+            telling = [line for line in telling if not line.is_vague]
+            found = telling
         # Most logs have no such line, and asking the rows about every line costs as much as the rest of detect.
         if telling or (found and not any(MISSING.search(line) or known.explains(line) for line in text.splitlines())):
             yield from telling or found[:1]
+
+
+def _is_told(known: "_Known", telling: list[Line], text: str) -> bool:
+    """Whether a line of the driver names its cause: the vague ones near it follow from that."""
+    return any("NVRM" in line.text and not line.is_vague for line in telling) or any(
+        _JUDGED.search(line) or known.explains(line)
+        for line in text.splitlines()
+        if "NVRM" in line or "nvidia 0000:" in line or "nvidia-modeset" in line
+    )
 
 
 def _in_log(scene: Scene, known: "_Known", builds: list[str], path: str, text: str) -> Iterator[Line]:

@@ -6,10 +6,17 @@ from collections.abc import Iterator
 
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
 FILES = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog", "/var/log/dmesg")
 FABRIC = ("/var/log/fabricmanager.log", "/var/log/syslog", "/var/log/messages")
 BOOT = "Linux version "
+RESUMED = "PM: suspend exit"
+_OF_DESKTOP = later(
+    r"Xid .*name=\.?(?:Xorg|Xwayland|gnome-shell|mutter|kwin|plasma|gala|cinnamon|muffin|budgie|cosmic|Hyprland|sway|"
+    r"niri|wayfire|labwc|gamescope|compiz|xfwm)"
+)
+"""An error of the program that draws the desktop: of one that ran before a suspend it loses what it had drawn."""
 
 
 def kernel_log(scene: Scene) -> tuple[str, str]:
@@ -60,6 +67,15 @@ def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]
             fix=found.fix,
             severity="warn",
             sources=scene.matrix.addresses(found.src),
+        )
+    elif found.remarks and _OF_DESKTOP.search(text, text.find(RESUMED) + 1 or len(text)):
+        yield Finding(
+            message=f"the desktop met errors after a suspend (Xid {', '.join(found.remarks)}): the GPU's memory was "
+            f"not kept over it, and what the desktop had there is lost ({where})",
+            fix="log out and in again; lastingly NVreg_PreserveVideoMemoryAllocations=1 with "
+            "`sudo systemctl enable nvidia-suspend nvidia-resume nvidia-hibernate` "
+            "(NixOS: hardware.nvidia.powerManagement.enable = true), and a newer release where both are set",
+            severity="info",
         )
     elif found.remarks:
         yield Finding(
