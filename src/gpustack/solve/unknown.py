@@ -12,7 +12,7 @@ from gpustack.solve.hostview import COMPILERS, OPTIONS
 from gpustack.solve.question import Candidate, Question, is_meant
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.words import ranges_in_words, title
-from gpustack.versions import is_within, version, version_range
+from gpustack.versions import Clause, is_within, version, version_range
 
 UNKNOWN_KERNELS = "it is unknown on which kernels its modules build"
 
@@ -79,15 +79,25 @@ def nearest_known(question: Question, component: str, range_text: str) -> str:
     releases = sorted(judged, key=lambda text: version(text).key)
     if not releases:
         return f"no release of {title(component)} is known for {system.capitalize()} on {arch or 'this architecture'}"
-    clauses = [clause for clauses in version_range(range_text).alternatives for clause in clauses]
+    clauses = _clauses(range_text)
+    if clauses and version(releases[-1]) < clauses[0].version:
+        return f"the nearest known is {releases[-1]}, the newest of the facts{_as_of(question, component)}"
+    return _near(releases, range_text)
+
+
+def _clauses(range_text: str) -> list[Clause]:
+    return [clause for clauses in version_range(range_text).alternatives for clause in clauses]
+
+
+def _near(known: list[str], range_text: str) -> str:
+    """Which of these versions, oldest first, are around a requested one."""
+    clauses = _clauses(range_text)
     if not clauses:
-        return f"known are {releases[0]} to {releases[-1]}"
+        return f"known are {known[0]} to {known[-1]}"
     wanted = clauses[0].version
-    below = [text for text in releases if version(text) < wanted]
-    above = [text for text in releases if version(text) > wanted]
+    below = [text for text in known if version(text) < wanted]
+    above = [text for text in known if version(text) > wanted]
     near = [*below[-1:], *above[:1]]
-    if not above and below:
-        return f"the nearest known is {near[0]}, the newest of the facts{_as_of(question, component)}"
     return f"the nearest known {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
 
 
@@ -237,8 +247,9 @@ def doubt(question: Question, candidate: Candidate) -> Unknown | None:
             return Unknown(reason=f"driver=={candidate.version}: {why}", needs="gpu", option="--gpu")
         asked = question.asked.get("driver")
         wanted = asked.versions if asked and asked.versions.startswith("==") else f"=={candidate.version}"
-        if not _is_guest_driver(question, wanted):
-            return Unknown(reason=f"driver{wanted}: {VGPU_DRIVER}")
+        if not any(is_within(number, wanted) for number in _guest_drivers(question)):
+            near = _near(_guest_drivers(question), wanted)
+            return Unknown(reason=f"driver{wanted}: {VGPU_DRIVER}; {near}")
         return _not_for_board(question, candidate.version)
     if why := _class_of_gpu(question, candidate.component):
         return Unknown(reason=f"{candidate.component}=={candidate.version}: {why}", needs="gpu", option="--gpu")
@@ -282,13 +293,11 @@ _OF_WHOLE_GPUS = frozenset({"fabric-manager", "gdrcopy", "gds"})
 _RUN_CUDA = frozenset({"cuda", "cuda-compat", "cudnn", "nccl", "tensorrt", "tensorrt-rtx", "triton"})
 
 
-def _is_guest_driver(question: Question, wanted: str) -> bool:
-    """Whether this range contains a guest driver of vGPU software for this system."""
+def _guest_drivers(question: Question) -> list[str]:
+    """The guest drivers of vGPU software for this system, oldest first."""
     system = "windows" if question.view.is_windows else "linux"
-    return any(
-        row.os == system and is_within(row.version, wanted)
-        for row in question.matrix.rows("gpu-names", "vgpu_guests", _VgpuGuest)
-    )
+    rows = question.matrix.rows("gpu-names", "vgpu_guests", _VgpuGuest)
+    return sorted((row.version for row in rows if row.os == system), key=lambda text: version(text).key)
 
 
 class _VgpuChip(Struct, frozen=True, kw_only=True):
