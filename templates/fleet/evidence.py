@@ -237,9 +237,9 @@ def only_fields(data, rule):
 
 
 def only_lines(data, rule):
-    """The lines with one of the words."""
+    """The lines with one of the words in any case."""
     words = [word.encode("utf-8") for word in DECLARED["words"]]
-    return b"".join(line[:2000] + b"\n" for line in data.splitlines() if any(word in line for word in words))
+    return b"".join(line[:2000] + b"\n" for line in data.splitlines() if any(word in line.lower() for word in words))
 
 
 def only_index(data, rule):

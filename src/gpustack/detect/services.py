@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gpustack.detect import desktop
 from gpustack.detect.evidence import CommandOutput
+from gpustack.detect.log_words import CAPITALS, WORDS
 from gpustack.detect.probes import DOCKER, TOOLKIT
 from gpustack.detect.tree import Tree
 from gpustack.patterns import later
@@ -94,81 +94,17 @@ FAILURES = (
     b"o such file", b"UNAVAILABLE", b"file too short", b"result=", b"known ", b"nsupported ", b"undefined symbol",
     b"Exception", b"outdated", b"not valid yet", b"xited with", b"ut of resource", b"timed out", b"no element",
     b"t support ", b"tatic TLS",
+    b"is missing", b"No module named", b"not installed", b"checksums", b"in use by", b"ot supported", b"nvalid ",
+    b"n-zero",
+    b"please report", b"compute cap", b"no such ", b"is less than", b"no available", b"has no ", b"no read access",
+    b"all_reduce", b"utdated ", b"directives are", b"tcc", b"nly supported on", b"llegal ", b"rror ",
 )  # fmt: skip
 KEPT_FAILURES = 40
 """So many of a program's last lines that read like a failure are kept."""
 
 _BOOT = b"Linux version "
-WORDS = (
-    b"nvidia", b"NVIDIA", b"NVML", b"nvml", b"CUDA", b"cuda", b"nvenc", b"NVENC", b"NvEnc", b"libnvinfer", b"TensorRT",
-    b"TRT]", b"DCGM", b"dcgm", b"GPU", b"gpu", b"gres", b"vfio", b"ldconfig", b"NCCL", b"IMEX", b"imex", b"nouveau",
-    b"dkms", b"mokutil", b"vgpu", b"Nvidia", b"modprobe", b"cuvid", b"cuInit", b"Serialize", b"engine plan",
-    b"MIG ", b"OpenEncodeSession", b"Mode change pending", b"resolve Linux kernel", b"host engine",
-    b"hostengine", b"Nouveau", b"could not select device driver", b"unknown or invalid runtime",
-    b"ldcache", b"BPF_CGROUP_DEVICE", b"device context", b"Incompatible strategy", b"NVLink", b"/dev/shm/nccl",
-    b"WSL environment", b"peer_mem", b"peermem", b"Dynamic Boost",
-    b"device filter", b"VM UUID", b"PTX", b"kernel image", b"system not yet", b"unsupported display driver",
-    b"forward compatibility", b"non supported HW", b"GPU Direct",
-    b"XidCriticalError", b"runtime handler", b"kernel-devel", b"Insufficient Permissions", b"Profiling", b"nvls.cc",
-    b"failed to assign", b": assigned", b"GresTypes",
-    b"can't assign; no space", b"IO_PAGE_FAULT", b"DMAR: [DMA", b"PCIe Bus Error", b"bbswitch",
-    b"Lockdown: ", b"mkinitramfs failure", b"VDPAU backend", b"Bootstrap : no socket", b"ibv_reg_mr", b"NvMap",
-    b"providers_cuda", b"cannot open shared object file", b"Unable to load any of", b"Could not load dynamic library",
-    b"Cannot dlopen", b"runsc", b"mlx5_core", b"Could not find any nv", b"error opening driver (errno",
-    b"DSO version", b"Port module event", b"insufficient power", b"MSI-X", b"MNNVL", b"no interface found",
-    b"shared memory file", b"GRES", b"avc:  denied", b"apparmor=", b"/dev/gdrdrv", b"NVSwitch", b"Exec format error",
-    b"/run/nvidia/driver", b"libcuda.so", b"MPS",
-    b"NET/IB", b"No devices found. Waiting", b"VAAPI", b"reference frames", b"unable to destroy", b"NVidia",
-    b"NVPM", b"passthrough of host PCI",
-    b"mkinitramfs", b"No space left on device", b"kernel headers for kernel", b"some free space in $TMPDIR",
-    b"Multiple Ranks", b"sanity check failed", b"Held packages", b"X server", b"development tool", b"libc header files",
-    b"CUDNN_STATUS", b"CUBLAS_STATUS", b"framebuffer mode", b"usable configuration", b"terminator_CreateInstance",
-    b"ICD JSON", b"device inaccessible", b"config space inaccessible", b"MMIO resources", b"Failed to open gpu",
-    b"has kind KIND_GPU", b"backend library", b"TRITON_ENABLE_GPU", b"Legacy Server", b"fatal exception",
-    b"Hardware is lacking", b"decoder surfaces", b"not within range", b"old API", b"kernel source tree",
-    b"kernel header", b"32-bit compatibility",
-    b"kernel module", b"Read-only file system", b"X library path", b"different installer", b"pre-install script",
-    b"cudnn", b"nccl", b"tensorrt", b"nvinfer", b"A4B469963BF863CC", b"DDCAE044F796ECB0", b"register_chrdev",
-    b"NUMA was",
-    b"No such filter", b"driver installation", b"trusted by the kernel", b"another driver", b"HDMI FRL", b"AF_INET",
-    b"sm90", b"XML graph", b"ibv_modify", b"across ranks", b"NET plugin", b"algorithm/protocol", b"Bootstrap Root",
-    b"interrupts of any", b"InitializeEncoder", b"NV_ENC_ERR", b"nv_mem_client", b"nv_pmops", b"nsight", b"CuDNN",
-    b"global fatal", b"legacy virtualization", b"module ABI",
-    b"supergfx", b"generated on an incompatible device", b"Found no drivers", b"EGL", b"dmabufs", b"Watchdog caught",
-    b"Receive command failed", b"no screens found", b"Failed to create pixmap", b"use tactic", b"on requested size",
-    b"Error in allocate", b"memmgrRestore", b"libcu", b"JitLink", b"libnvrtc", b"ibv_reg_dmabuf", b"decoder capability",
-    b"nvcodec", b"cuDNN",
-    b"cdi.k8s.io", b"CDI ", b"runtime class", b"RuntimeClass", b"CUDNN", b"cublas", b"CUBLAS", b"libnv", b"NVRM",
-    b"fabric", b"no CDI", b"device plugin", b"device-plugin", b"undefined symbol", b"resourceslice", b"ResourceClaim",
-    b"compute-domain", b"ComputeDomain", b"/dev/dxg", b"gridd", b"insmod", b"hostpci", b"IOMMU", b"iommu", b"BAR ",
-    b"rom bar", b"rombar",
-    b"for driver version", b"determine driver version", b"in unprivileged container", b"dxcore",
-    b"container edits for CSV", b"locating runtime", b"low-level runtime", b"nri socket", b"FS watcher",
-    b"for shared resources", b"allowed replicas", b"migEnabled", b"mig-strategy", b"MOFED", b"kernel full version",
-    b"toolkit installation", b"plugin installation", b"Linux kernel version", b"from kernel version",
-    b"Driver Toolkit", b"RHCOS", b"enable VFs", b"mig-config", b"MIGConfig", b"CliqueIDs", b"allocated by claim",
-    b"library architecture", b"profiling metrics", b"missing vendor", b"unhealthy device", b"BPF load",
-    b"device constrain", b"not writable in the container", b"device config space",
-    b"NV_WARN", b"clusterpolicy", b"DRA driver", b"cuMemImport", b"NV_ERR_", b"node configuration", b"Imex",
-    b"mount hooks", *desktop.WORDS, b"/.singularity.d", b"module.lds", b"Unsupported config", b"initialize backend",
-    b"nvproxy", b"JAX was built", b"file too short", b"ERROR: init", b"load plan file", b"VFIO_MAP", b"address spaces",
-    b"failed to process request", b"NCCL WARN", b"dxgglobal", b"cannot be preloaded", b"cuMemSet", b"unable to dial",
-    b"signaling containerd", b"Cannot map memory with base", b"locking bitstream buffer", b"support NvFBC",
-    b"outdated_driver", b"resize PCIe BARs", b"no render node", b"Unsupported block device", b"udev_device",
-    b"Inc-bar-usage",
-    b"MESA-LOADER", b"video driver ABI", b"current system suspend configuration",
-    b"containerd.sock", b"the Docker daemon", b"containerd.runtimes", b"TOML", b"vsock",
-    b"unknown service runtime", b"io.containerd.grpc.v1.cri", b"runtime handler", b"sysfsdev", b"mediated device",
-    b"infiniband", b"kata", b"SELinux is preventing",
-    b"not exist or is not accessible", b"generation FAILED", b"more space on the", b"info from any available",
-    b"control display is undefined", b"No devices were", b"but it is not a shared", b"akmod", b"freeze unit",
-    b"Error Code ", b"running hook", b"prestart hook",
-)  # fmt: skip
-"""Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
 _DIGITS = b"0123456789"
-_LOWER_WORDS = frozenset(word.lower() for word in WORDS)
-"""Fewer than the words, and a search from the front is faster than one from the back: most logs have few of them."""
 
 _CONTAINERD = (
     r"^\s*version\s*=|nvidia|^\s*imports\s*=|SystemdCgroup|default_runtime_name|disabled_plugins|runtimes|enable_cdi"
@@ -311,7 +247,7 @@ class ServiceReader:
                 if path.endswith("/nvidia-uninstall.log"):  # of a driver that is gone
                     continue
                 data = self.tree.bytes_if_any(path, MANY if "*" in pattern else LIMIT, tail=True)
-                lines = _about_gpus(data, failures=any(matches(path, one) for one in PROGRAMS))
+                lines = about_gpus(data, failures=any(matches(path, one) for one in PROGRAMS))
                 known = self.files.get(path, "")
                 seen = set(known.splitlines())
                 more = [line for line in lines if line not in seen]
@@ -350,7 +286,7 @@ class ServiceReader:
         if done.code != 0:
             why = done.error or next(iter(done.err.splitlines()), f"journalctl ended with {done.code}")
             return {JOURNAL: CommandOutput(code=done.code, err=why[:WIDTH])}
-        lines = _about_gpus(done.out.encode())[-KEPT_LINES:]
+        lines = about_gpus(done.out.encode())[-KEPT_LINES:]
         return {JOURNAL: CommandOutput(code=0, out="".join(f"{line}\n" for line in lines))}
 
     def _units(self) -> list[str]:
@@ -365,23 +301,25 @@ class ServiceReader:
         return list(self.tree.glob(pattern, limit=FILES))
 
 
-def _about_gpus(data: bytes, *, failures: bool = False) -> list[str]:
+def about_gpus(data: bytes, *, failures: bool = False) -> list[str]:
     """The lines with one of the words since the last boot that the text shows, searched word by word, for speed.
 
     With ``failures`` also the last lines that read like one.
     """
     first = data.rfind(b"\n", 0, max(0, data.rfind(_BOOT))) + 1
     found: dict[int, int] = {}
+    folded = data.lower()
     # Lines that differ in numbers only are searched once: so many words take as long as one in a log of alike lines.
-    kinds = b"\n".join(set(data.translate(None, _DIGITS).lower().splitlines()))
+    kinds = b"\n".join(set(folded.translate(None, _DIGITS).splitlines()))
     # Most words of a log stand in many lines: each once, they are a third of it or less.
     pieces = b"\n".join(set(kinds.split()))
-    there = {
-        word
-        for word, plain in ((word, word.translate(None, _DIGITS)) for word in _LOWER_WORDS)
-        if all(piece in pieces for piece in plain.split()) and (plain in pieces or plain in kinds)
-    }
-    for word in (word for word in WORDS if word.lower() in there):
+    for word in WORDS:
+        plain = word.translate(None, _DIGITS)
+        # The longest part first: it is the rarest, and the fastest to look for.
+        parts = sorted(plain.split(), key=len, reverse=True)
+        if all(part in pieces for part in parts) and (plain in pieces or plain in kinds):
+            found.update(_last(folded, word, first, KEPT_LINES))
+    for word in CAPITALS:
         found.update(_last(data, word, first, KEPT_LINES))
     for word in FAILURES if failures else ():
         found.update(_last(data, word, first, KEPT_FAILURES))

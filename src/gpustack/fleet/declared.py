@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gpustack.detect import kernel_log, kernel_modules, probes, services, setup
+from gpustack.detect import kernel_log, kernel_modules, log_words, probes, services, setup
 from gpustack.detect.bus import OF_GPUS, OF_NVIDIA
 from gpustack.detect.captured import GPU_QUERIES
 from gpustack.detect.environments import names
@@ -130,12 +130,13 @@ def _logs() -> list[dict[str, Any]]:
 
 
 def _words() -> list[str]:
+    """The words of all logs, in lower case: a host sends rather too much than too little."""
     found = (
         *probes.LOG_WORDS,
-        *(word.decode() for word in services.WORDS),
+        *(word.decode() for word in (*log_words.WORDS, *log_words.CAPITALS)),
         *(word.decode() for word in (*kernel_log.WORDS, *kernel_log.FABRIC_WORDS)),
         *kernel_log.FAULTS,
         *_BUILD_WORDS,
         _BOOT,
     )
-    return list(dict.fromkeys(found))
+    return sorted({word.lower() for word in found})

@@ -13,7 +13,6 @@ from tests.finding_goldens import Findings, named
 from tests.reading import cases_in
 from tests.signing import GLOBAL, SHIM, certificate, enrolled, signed
 
-from gpustack.detect import services
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import CommandOutput, Evidence
 from gpustack.detect.gather import gather
@@ -235,10 +234,3 @@ def test_hosts_of_containers_clusters_and_machines(matrix: Matrix, tmp_path: Pat
         alone = [told] if case.get("near") and any(problem.id.startswith(LOGS) for problem in found) else []
         faults += [(case["thread"], lacking, wrong, alone)] if lacking or wrong or alone else []
     assert faults == []
-
-
-def test_lines_that_the_facts_know_are_read(matrix: Matrix) -> None:
-    for row in matrix.rows("driver-errors", "service_log", dict):
-        for words in row.get("any", ("",)):
-            line = " ".join((*row["wants"], words)).encode()
-            assert any(word in line for word in services.WORDS), (row["id"], words)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matching import lines_of
 from tests.reading import cases_in
 
 from gpustack.detect.build import host_of
@@ -17,7 +18,7 @@ from gpustack.detect.problems.grammar import Status, cause
 from gpustack.detect.problems.phrases import Phrase
 from gpustack.detect.problems.programs import Program
 from gpustack.detect.scene import build_scene
-from gpustack.detect.services import ServiceReader
+from gpustack.detect.services import ServiceReader, about_gpus
 from gpustack.detect.tree import Tree
 from gpustack.matrix.index import Matrix, load_matrix
 
@@ -33,6 +34,113 @@ UNEXPLAINED = "detect-unexplained-log"
 @pytest.fixture(scope="module")
 def matrix() -> Matrix:
     return load_matrix()
+
+
+WITH_GPU = {f"/sys/bus/pci/devices/0000:01:00.0/{name}": text for name, text in
+            (("vendor", "0x10de\n"), ("device", "0x2330\n"), ("class", "0x030200\n"))}  # fmt: skip
+
+
+GENERAL = {
+    "akmods-kernel",
+    "any-another-part-answer",
+    "any-another-port-already",
+    "any-call-system-missing",
+    "any-code",
+    "any-crashed",
+    "any-disk-shared-memory",
+    "any-folder-written-read",
+    "any-image-file-name",
+    "any-library-empty-damaged",
+    "any-memory-full",
+    "any-module-file-use",
+    "any-registry-server-refuses",
+    "any-sees",
+    "any-server-certificate-trusted",
+    "any-service-other-end",
+    "any-system-had-memory",
+    "any-system-refused-memory",
+    "any-too-old",
+    "any-two-parts-have",
+    "apt-clock",
+    "compile-api-gone",
+    "compile-cccl",
+    "compositor-seat",
+    "dcgm-nscq",
+    "dnn-missing",
+    "docker-both",
+    "docker-option-one-word",
+    "docker-value-as-image",
+    "drm-memory",
+    "dxvk-feature",
+    "errno-eafnosupport",
+    "errno-econnreset",
+    "errno-eexist",
+    "errno-efault",
+    "errno-einval-mount",
+    "errno-eio",
+    "errno-ekeyrejected",
+    "errno-emfile",
+    "errno-emsgsize",
+    "errno-enetunreach",
+    "errno-enotdir",
+    "errno-enxio",
+    "errno-eopnotsupp",
+    "errno-esrch",
+    "errno-estale",
+    "errno-exdev",
+    "ext-part-missing",
+    "fault-laptop-change-between",
+    "fault-opengl-bit-libraries",
+    "fault-refused-map-memory",
+    "fault-refused-suspend-hibernate",
+    "ff-configure",
+    "ff-scale-format",
+    "fp8-old-gpu",
+    "graphics-crashed-session",
+    "graphics-jetson-memory-device",
+    "graphics-kwin-cannot-show",
+    "graphics-snap-uses-graphics",
+    "graphics-wants-newer-than",
+    "graphics-x-mosaic",
+    "gst-element",
+    "install-decoder-nvdec-support",
+    "install-nvidia-installer-gave",
+    "install-nvidia-persistenced-found",
+    "install-opencl-finds-platform",
+    "install-repository-key-missing",
+    "install-secure-boot-refuses",
+    "install-still-requires-parts",
+    "install-two-packages-have",
+    "installer-damaged",
+    "installer-kmod",
+    "installer-sign",
+    "jax-outdated",
+    "jax-unloaded",
+    "kernel-other-gpu",
+    "nct-config-dump",
+    "nvml-access",
+    "nvml-argument",
+    "nvml-driver",
+    "nvml-lost",
+    "nvml-unknown",
+    "nvml-use",
+    "nvml-versions",
+    "op-drain",
+    "pve-mdev",
+    "pve-used",
+    "runc-read",
+    "torch-driver-api",
+    "triton-link",
+    "triton-shared-memory",
+    "triton-tcc",
+    "trt-internal",
+    "trt-plan",
+    "vfio-group-device",
+    "vllm-all-reduce",
+    "win-dll-126",
+    "win-dll-absent",
+}
+"""Rows that are read in logs of single programs alone: their words would fill the log of all with other lines."""
 
 
 def told(matrix: Matrix, *lines: str, marks: dict[str, str] | None = None) -> list[str]:
@@ -133,3 +241,42 @@ def test_every_name_of_an_error_has_one_meaning(matrix: Matrix) -> None:
     known = {row["code"] for row in matrix.rows("driver-errors", "cuda", dict)}
     assert {row.same for row in rows if row.same} <= known
     assert all(row.same or (row.cause and row.fix) for row in rows)
+
+
+def _lines_of_rows(matrix: Matrix) -> dict[str, list[str]]:
+    """Lines that rows of the facts find, by their id: of each alternative one, also in lower and upper case."""
+    rows = matrix.rows("log-lines", "phrases", dict)
+    found = {row["id"]: lines_of(row["like"]) for row in rows}
+    assert [name for name, lines in found.items() if not lines] == []
+    for row in matrix.rows("log-lines", "statuses", dict):
+        about = lines_of(row["about"])[0] if row.get("about") else "CUDA error:"
+        found[row["id"]] = [*row.get("names", ()), *(f"{about} {text}" for text in row.get("texts", ()))]
+    for row in matrix.rows("driver-errors", "cuda", dict):
+        found[row["name"]] = [row["name"], *([row["text"]] if row.get("text") else [])]
+    return {
+        name: [form for line in some for form in (line, line.lower(), line.upper())] for name, some in found.items()
+    }
+
+
+def test_what_rows_find_is_read_in_the_log_of_a_program(matrix: Matrix) -> None:
+    lines = [line for forms in _lines_of_rows(matrix).values() for line in forms]
+    unread = [f"Nov  1 10:00:00 h {line}" for line in lines if not about_gpus(line.encode(), failures=True)]
+    files = {"/etc/os-release": 'ID=ubuntu\nVERSION_ID="24.04"\n', "/root/run.log": "\n".join(unread), **WITH_GPU}
+    listings = {"/sys/bus/pci/devices": ("0000:01:00.0",)}
+    found = host_of(Evidence(files=files, listings=listings), matrix).problems
+    assert [problem.message for problem in found if problem.id in {UNEXPLAINED, "detect-service-log"}] == []
+
+
+def test_what_rows_find_is_read_in_the_log_of_all(matrix: Matrix) -> None:
+    """But for rows whose words stand in lines about anything."""
+    rows = _lines_of_rows(matrix).items()
+    unread = {name for name, lines in rows if not all(about_gpus(one.encode()) for one in lines)}
+    assert unread == GENERAL
+
+
+def test_every_text_of_a_message_of_services_is_read(matrix: Matrix) -> None:
+    for row in matrix.rows("driver-errors", "service_log", dict):
+        lines = [" ".join((*row["wants"], words)) for words in row.get("any", ("",))]
+        forms = {form for line in lines for form in (line, line.lower(), line.upper())}
+        forms |= {" ".join(row.get("mended", ())), *row.get("unless", ())} - {""}
+        assert [form for form in sorted(forms) if not about_gpus(form.encode())] == [], row["id"]
