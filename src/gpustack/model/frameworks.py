@@ -218,6 +218,16 @@ class Capability(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class PtxPart(Struct, frozen=True, kw_only=True):
+    """GPUs for which a part of a framework's wheels is PTX only, although the rest has machine code for them."""
+
+    component: str
+    versions: str
+    capability: str
+    says: str
+    src: tuple[str, ...] = ()
+
+
 class SystemCudnn(Struct, frozen=True, kw_only=True):
     """The major release of cuDNN that the wheels of a framework load and do not contain.
 

@@ -17,6 +17,7 @@ from gpustack.model.frameworks import (
     NotNewer,
     PartnerCuda,
     PartnerTorch,
+    PtxPart,
     SystemCudnn,
     Toolkit,
     Unjudged,
@@ -157,6 +158,20 @@ class Catalog:
         rows = self.matrix.rows(INDEXES, "capabilities", Capability)
         return next(
             (row for row in rows if row.component == build.component and is_within(build.version, row.versions)), None
+        )
+
+    def ptx_part_of(self, build: Build, capability: str) -> PtxPart | None:
+        """The row of a build of which a part is PTX only for GPUs of this compute capability."""
+        rows = self.matrix.rows(INDEXES, "ptx_parts", PtxPart)
+        return next(
+            (
+                row
+                for row in rows
+                if row.component == build.component
+                and is_within(build.version, row.versions)
+                and is_within(capability, row.capability)
+            ),
+            None,
         )
 
 

@@ -11,7 +11,7 @@ from gpustack.solve.forward_compat import is_bridged
 from gpustack.solve.frameworks.catalog import Catalog
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
-from gpustack.solve.sentences import rule_sentence
+from gpustack.solve.sentences import Sentence, rule_sentence
 from gpustack.solve.words import in_words
 from gpustack.versions import is_within, version
 
@@ -118,7 +118,7 @@ class Judge:
             return self._library(build, gpu)
         match self.covers(build, gpu.compute_capability):
             case "code":
-                return Findings()
+                return self._partly_compiled(build, gpu)
             case "unknown":
                 has = "compiles for" if build.code == "jit" else "has code for"
                 reason = f"{build.named}: it is unknown which GPUs its wheel {has}"
@@ -198,16 +198,13 @@ class Judge:
 
     def _compiled_at_start(self, build: Build, gpu: Gpu) -> Findings:
         """PTX needs a driver of its own CUDA release: compatibility within a major is for machine code only."""
-        for driver in self.drivers:
-            release = self.release(build)
-            own = self._bound(release, is_advice=True) if release else None
-            if own is not None and not own.accepts(release, driver):
-                sentence = rule_sentence(self.question, own)
-                reason = (
-                    f"{build.named} has only PTX for {gpu.called}, which driver {driver} cannot compile: that needs a "
-                    f"driver of CUDA {build.cuda}. {sentence.text}."
-                )
-                return self._conflict(build, f"driver=={driver}", reason, sentence.sources)
+        if (older := self._older_driver(build)) is not None:
+            driver, sentence = older
+            reason = (
+                f"{build.named} has only PTX for {gpu.called}, which driver {driver} cannot compile: that needs a "
+                f"driver of CUDA {build.cuda}. {sentence.text}."
+            )
+            return self._conflict(build, f"driver=={driver}", reason, sentence.sources)
         newest = self.newest(build)
         if newest and self._compiles(newest, gpu.compute_capability or "") is False:
             line = newest.partition(".")[0]
@@ -216,6 +213,26 @@ class Judge:
         return Findings(
             warnings=(f"{build.named} has only PTX for {gpu.called}: the driver compiles it at the first start",)
         )
+
+    def _partly_compiled(self, build: Build, gpu: Gpu) -> Findings:
+        """That a part of a build is PTX only for a GPU, where the driver is older than the build's CUDA."""
+        row = self.catalog.ptx_part_of(build, gpu.compute_capability or "")
+        older = self._older_driver(build) if row is not None else None
+        if row is None or older is None:
+            return Findings()
+        driver, sentence = older
+        reason = f"{build.named} on {gpu.called} with driver {driver}: {row.says}. {sentence.text}"
+        sources = (*self.question.matrix.addresses(row.src), *sentence.sources)
+        return Findings(unknown=(Unknown(reason=reason, needs="driver", option="--driver", sources=sources),))
+
+    def _older_driver(self, build: Build) -> tuple[str, Sentence] | None:
+        """The driver that is older than that of a build's CUDA release, and so compiles none of its PTX."""
+        release = self.release(build)
+        own = self._bound(release, is_advice=True) if release else None
+        if own is None:
+            return None
+        driver = next((one for one in self.drivers if not own.accepts(release, one)), None)
+        return (driver, rule_sentence(self.question, own)) if driver is not None else None
 
     @property
     def drivers(self) -> tuple[str, ...]:
