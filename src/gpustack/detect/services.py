@@ -94,7 +94,7 @@ FAILURES = (
     b"o such file", b"UNAVAILABLE", b"file too short", b"result=", b"known ", b"nsupported ", b"undefined symbol",
     b"Exception", b"outdated", b"not valid yet", b"xited with", b"ut of resource", b"timed out", b"no element",
     b"t support ", b"tatic TLS",
-    b"is missing", b"No module named", b"not installed", b"checksums", b"in use by", b"ot supported", b"nvalid ",
+    b"is missing", b"No module named", b"not installed", b"checksums", b"in use by", b"t supported", b"nvalid ",
     b"n-zero",
     b"please report", b"compute cap", b"no such ", b"is less than", b"no available", b"has no ", b"no read access",
     b"all_reduce", b"utdated ", b"directives are", b"tcc", b"nly supported on", b"llegal ", b"rror ",
