@@ -69,7 +69,7 @@ def read_bug_report(path: Path) -> Evidence:
 
 def _unpacked(path: Path) -> str:
     """The text of the report. A report that ends early, as of a full disk, is read to its end."""
-    data = b""
+    data = bytearray()  # a large report comes in thousands of pieces
     try:
         with path.open("rb") as plain:
             is_packed = plain.read(2) == b"\x1f\x8b"
