@@ -3,6 +3,8 @@
 ``tests/cases/changed-hosts.yaml`` has of each finding what makes another host of one that a test describes: ``has`` keeps
 the finding, ``near`` takes its cause away. ``swap`` replaces texts wherever they stand in the evidence, ``put`` adds files,
 ``gone`` takes paths away, ``nvml`` says what NVML answers; ``like`` names the host, "" a machine with nothing wrong.
+``each`` is a change for each of its names, which stand in place of ``EACH``. What is said of the hosts that have a finding is
+held in ``tests/golden/detect/classes.txt``, and written anew with ``--update-golden``.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.finding_goldens import ids
+from tests.finding_goldens import GOLDEN, ids
 from tests.reading import cases_in
 from tests.unit.detect import test_kernel_threads
 from tests.unit.detect.test_changed_hosts import _hosts
@@ -24,6 +26,7 @@ from gpustack.detect.scene import build_scene
 from gpustack.matrix.index import Matrix, load_matrix
 
 CLASSES: dict[str, dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/changed-hosts.yaml")["classes"]
+PLACE = GOLDEN / "classes.txt"
 HAVE, NEAR = 3, 2
 PRESENT = {"": "there", "x": "there"}
 """What stands for files of which only the existence is read."""
@@ -67,25 +70,52 @@ def changed(evidence: Evidence, change: dict[str, Any]) -> Evidence:
 @cache
 def _changes() -> list[tuple[str, str, str, dict[str, Any]]]:
     return [
-        (identity, kind, change.get("like", of["like"]), change)
+        (identity, kind, one.get("like", of["like"]), one)
         for identity, of in CLASSES.items()
         for kind in ("has", "near")
         for change in of.get(kind, ())
+        for one in _each(change)
+    ]
+
+
+def _each(change: dict[str, Any]) -> list[dict[str, Any]]:
+    """The change once, or for each of the names that it is about."""
+    return [_swapped(change, {"EACH": str(name)}) for name in change.get("each", ["EACH"])]
+
+
+def told(identity: str, evidence: Evidence, matrix: Matrix) -> list[str]:
+    """What the detector says, each finding in one line."""
+    reboots = {True: ", reboot", False: "", None: ", maybe a reboot"}
+    return [
+        f"{one.severity or 'as its row'}{reboots[one.reboot]}: {one.message} | {one.fix} {' '.join(one.sources)}".strip()
+        for one in DETECTORS[identity](build_scene(evidence, matrix))
     ]
 
 
 @pytest.mark.parametrize("identity", CLASSES)
-def test_a_finding_stays_or_goes_with_its_cause(identity: str, matrix: Matrix, tmp_path: Path) -> None:
-    wrong = []
+def test_a_finding_stays_or_goes_with_its_cause(
+    identity: str, matrix: Matrix, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    wrong, said = [], []
     for number, (_, kind, host, change) in enumerate(one for one in _changes() if one[0] == identity):
         before = msgspec.structs.replace(_hosts()[host](tmp_path / str(number)), date="2026-11-21")
-        found, told = (
-            [one.message for one in DETECTORS[identity](build_scene(evidence, matrix))]
-            for evidence in (before, changed(before, change))
-        )
-        assert found, host
-        wrong += [(change["but"], told)] if bool(told) != (kind == "has") else []
+        assert told(identity, before, matrix), host
+        after = told(identity, changed(before, change), matrix)
+        wrong += [(change["but"], after)] if bool(after) != (kind == "has") else []
+        said += [f"  {change['but']}: {one}" for one in after]
     assert wrong == []
+    held = _held()
+    if request.config.getoption("--update-golden"):
+        blocks = ("\n".join((f"[{one}]", *lines)) for one, lines in sorted({**held, identity: said}.items()))
+        PLACE.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+        return
+    assert said == held[identity]
+
+
+def _held() -> dict[str, list[str]]:
+    """The golden's lines by finding."""
+    blocks = PLACE.read_text(encoding="utf-8").strip().split("\n\n") if PLACE.is_file() else []
+    return {lines[0].strip("[]"): lines[1:] for lines in (block.splitlines() for block in blocks)}
 
 
 def test_every_class_has_three_hosts_that_have_it_and_two_near_ones_that_have_not() -> None:

@@ -12,18 +12,16 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from tests.finding_goldens import GOLDEN, ids
 from tests.unit.detect.test_changed_hosts import _hosts
-from tests.unit.detect.test_classes import _changes, changed
+from tests.unit.detect.test_classes import _changes, changed, told
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.problems import DETECTORS
-from gpustack.detect.scene import build_scene
 from gpustack.matrix.index import Matrix, load_matrix
 
 PLACE = GOLDEN / "pieces.txt"
@@ -91,21 +89,12 @@ def _held() -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def _told(identity: str, evidence: Evidence, matrix: Matrix) -> list[str]:
-    """What the detector says, each finding in one line."""
-    return [
-        f"{one.severity or ''}{'' if one.reboot is None else ' reboot' if one.reboot else ' no reboot'}: "
-        f"{one.message} | {one.fix}".replace("\n", " ")
-        for one in DETECTORS[identity](build_scene(evidence, matrix))
-    ]
-
-
 def _differences(identity: str, evidence: Evidence, matrix: Matrix) -> list[str]:
     """What is said without the pieces that matter, each with these pieces."""
-    before = _told(identity, evidence, matrix)
+    before = told(identity, evidence, matrix)
     without: dict[str, list[str]] = defaultdict(list)
     for name, lesser in pieces(evidence):
-        after = _told(identity, lesser, matrix)
+        after = told(identity, lesser, matrix)
         if after != before:
             new = " + ".join(one for one in after if one not in before)
             without[new or ("less" if after else "nothing")].append(name)
@@ -151,12 +140,13 @@ def _chosen(
     """The hosts of which without a piece something is said that is said of none before them."""
     makers = _makers()[identity]
     names = [*(host for host in first if host in makers), *(host for host in makers if host not in first)]
+    small = [host for host in names if _size(evidence_of(identity, host)) <= MOST_PIECES]
     chosen: dict[str, list[str]] = {}
     seen: set[str] = set()
-    for host in names:
+    for host in small or names[:1]:
+        if len(chosen) == MOST_HOSTS:
+            break
         evidence = evidence_of(identity, host)
-        if len(chosen) == MOST_HOSTS or _size(evidence) > MOST_PIECES:
-            continue
         lines = _differences(identity, evidence, matrix)
         shapes = {re.sub(r"\d+", "0", line.splitlines()[0]) for line in lines}
         if shapes - seen:
