@@ -104,7 +104,7 @@ def _written(verdict: "Verdict", content: "ImageContent | None", format: CheckFo
 def _judged_for(asked: HostQuestion, host: "Host") -> str:
     """The detected host in words: where it was read, its system, and what of its installed components takes part."""
     where = f"the tree {asked.root}" if asked.root else f"the host in {asked.host}" if asked.host else "this machine"
-    system = ", ".join(filter(None, [host.os.name or host.os.spelled, host.arch]))
+    system = ", ".join(filter(None, [host.os.called, host.arch]))
     parts = [f"{name} {one.version}" for name, one in sorted(host.installed.items()) if one.version]
     return f"{where} ({system}), with {', '.join(parts) if parts else 'none of the components'} installed"
 

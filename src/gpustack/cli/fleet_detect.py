@@ -62,7 +62,7 @@ def _text(fleet: "Fleet", hosts: "dict[str, Host]") -> str:
     rows: list[tuple[str, ...]] = [("hosts", "system", "kernel", "GPUs", "driver", "names")]
     for host, _, members in grouped(hosts.items(), {}):
         driver = host.installed.get("driver")
-        system = host.os.name or host.os.spelled
+        system = host.os.called
         version = (driver.version if driver else None) or "-"
         names = named(tuple(members))
         rows.append((str(len(members)), system, host.kernel or "-", gpus_of(host) or "-", version, names))

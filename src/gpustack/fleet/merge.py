@@ -108,7 +108,7 @@ def of_report(member: Member, report: Report) -> FleetHost:
         name=member.name,
         status=status,
         groups=member.groups,
-        system=" ".join(part for part in (host.os.name or host.os.spelled, host.arch) if part),
+        system=" ".join(part for part in (host.os.called, host.arch) if part),
         kernel=host.kernel or "",
         gpus=", ".join(name if count == 1 else f"{count} x {name}" for name, count in counted.items()),
         level=report.level,

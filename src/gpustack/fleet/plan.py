@@ -78,7 +78,7 @@ def _class(
         name=name,
         hosts=tuple(members),
         requirements=asked,
-        system=host.os.name or host.os.spelled,
+        system=host.os.called,
         kernel=host.kernel or "",
         gpus=gpus_of(host),
         stack=stack,

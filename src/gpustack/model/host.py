@@ -37,6 +37,11 @@ class OperatingSystem(Struct, frozen=True, kw_only=True):
         return f"{self.id or 'unknown'}{self.version_id or ''}"
 
     @property
+    def called(self) -> str:
+        """Its name for people, else as it is spelled."""
+        return self.name or self.spelled
+
+    @property
     def release(self) -> str:
         """The beginning of VERSION_ID that the hosts of one plan share, "" for a rolling system.
 

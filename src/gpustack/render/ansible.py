@@ -75,7 +75,7 @@ def parts_of(plan: Plan, prefix: str) -> Parts:
     guards = guards_of(plan)
     if tasks:
         tasks = [*_refusal(plan, guards), *_forget(plan, prefix), *tasks]
-    title = f"Provision {', '.join(plan.stack) or 'nothing'} on {plan.host.os.name or plan.host.os.spelled}"
+    title = f"Provision {', '.join(plan.stack) or 'nothing'} on {plan.host.os.called}"
     reboots = any(step.reboot_after for step in plan.steps)
     names = [name for name in _SETTINGS if reboots or "reboot" not in name] if tasks else []
     return Parts(
@@ -226,7 +226,7 @@ def guards_of(plan: Plan) -> list[str]:
 def _refusal(plan: Plan, guards: list[str]) -> list[Task]:
     if not guards:
         return []
-    system = plan.host.os.name or plan.host.os.spelled
+    system = plan.host.os.called
     keys: dict[str, Value] = {
         "ansible.builtin.assert": {
             "that": [Expression(one) for one in guards],

@@ -152,7 +152,7 @@ def is_ours(start: str) -> bool:
 def _demand_runnable(plan: Plan, format: str) -> None:  # noqa: A002 (the option's own name)
     is_windows = plan.host.os.family == "windows"
     if _SCRIPTS.get(format, is_windows) != is_windows:
-        system = plan.host.os.name or plan.host.os.spelled
+        system = plan.host.os.called
         msg = f"{system} cannot run the format {format!r}"
         right = next(name for name, windows in _SCRIPTS.items() if windows == is_windows)
         raise UsageError(msg, code="format-unsupported", where="--format", hint=f"for this plan: --format {right}")

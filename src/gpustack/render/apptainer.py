@@ -20,7 +20,7 @@ def render(plan: Plan, settings: Settings) -> str:
     _demand_expressible(groups)
     image = base_image(plan, settings.image)
     host = plan.host
-    head = comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    head = comment(f"{host.os.called}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     head += [*stack(plan), *comment("apptainer build NAME.sif THIS-FILE; apptainer exec --nv NAME.sif COMMAND")]
     for text in (*plan.warnings, *left_out_of(plan)):
         head += comment(f"warning: {text}")

@@ -17,7 +17,7 @@ def render(plan: Plan) -> str:
     host = plan.host
     release = tuple(int(part) for part in (host.os.version_id or "0").split(".") if part.isdigit())
     if host.os.id != "ubuntu" or release < _FIRST:
-        msg = f"{host.os.name or host.os.spelled} is not installed by autoinstall, which Ubuntu has from 20.04 on"
+        msg = f"{host.os.called} is not installed by autoinstall, which Ubuntu has from 20.04 on"
         raise UsageError(msg, code="format-unsupported", where="--format", hint="for this plan: --format cloud-init")
     settings: dict[str, Value] = {"version": 1}
     if "driver" in plan.stack:

@@ -33,7 +33,7 @@ def render(plan: Plan, settings: Settings) -> str:
     """
     host = plan.host
     if host.os.family != "dnf":
-        msg = f"no image of {host.os.name or host.os.spelled} is known that bootc boots"
+        msg = f"no image of {host.os.called} is known that bootc boots"
         raise UsageError(
             msg, code="format-unsupported", where="--format", hint="bootc is for RHEL, its rebuilds and Fedora"
         )
@@ -132,7 +132,7 @@ def _instruction(plan: Plan, steps: list[Step]) -> list[str]:
 
 def _comments(plan: Plan) -> list[str]:
     host = plan.host
-    found = comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    found = comment(f"{host.os.called}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     found += [
         *stack(plan),
         *comment("podman build --tag NAME --file THIS-FILE; then bootc switch NAME, or an image builder"),

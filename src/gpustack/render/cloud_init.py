@@ -106,7 +106,7 @@ def _size(size: int) -> str:
 def head(plan: Plan) -> list[str]:
     """The target of the plan, and its stack, as comments."""
     host = plan.host
-    found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    found = _comment(f"{host.os.called}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     found += stack(plan)
     for text in plan.warnings:
         found += _comment(f"warning: {text}")

@@ -19,7 +19,7 @@ _PAUSED = 5
 def render(plan: Plan) -> str:
     """User-data with a script that installs the plan's stack. Raises UsageError for hosts without cloud-init."""
     if plan.host.os.family == "windows":
-        msg = f"{plan.host.os.name or plan.host.os.spelled} cannot run the format 'cloud-init'"
+        msg = f"{plan.host.os.called} cannot run the format 'cloud-init'"
         raise UsageError(msg, code="format-unsupported", where="--format", hint="for this plan: --format powershell")
     resume = shlex.join(("gpustack", "install", "--resume", "--yes", "--reboot", "never"))
     script = fill(

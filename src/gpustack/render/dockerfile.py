@@ -116,7 +116,7 @@ def left_out_of(plan: Plan) -> list[str]:
 
 def _comments(plan: Plan, left_out: list[str], own: str) -> list[str]:
     host = plan.host
-    found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    found = _comment(f"{host.os.called}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     built_for = architecture(host.arch)
     files = [one for step in plan.steps for one in step.artifacts if one.own_path]
     for one in files:

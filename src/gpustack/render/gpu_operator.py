@@ -18,7 +18,7 @@ def render(plan: Plan) -> str:
     Raises UnsupportedError for a plan without a driver, and UsageError for a host that is no node of a cluster.
     """
     host = plan.host
-    name = host.os.name or host.os.spelled
+    name = host.os.called
     if host.environment in {"wsl", "container"} or host.os.id == "l4t":
         msg = f"{name} ({host.environment or 'Jetson'}) is no node whose GPUs the operator manages"
         raise UsageError(msg, code="format-unsupported", where="--format", hint="plan for the node itself")

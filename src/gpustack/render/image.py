@@ -24,7 +24,7 @@ def base_image(plan: Plan, own: str = "") -> str:
     name = plan.image.name if isinstance(plan.image, BaseImage) else ""
     if name and len(name) <= _LONGEST and _NAME.fullmatch(name):
         return name
-    system = plan.host.os.name or plan.host.os.spelled
+    system = plan.host.os.called
     known = f"the plan names {name!r}" if name else "the facts know none"
     msg = f"no container image is known for {system}: {known}"
     raise UnsupportedError(

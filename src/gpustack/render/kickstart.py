@@ -18,12 +18,12 @@ def render(plan: Plan) -> str:
     """A file for ``%include`` in a kickstart. Raises UsageError for a system that another installer installs."""
     host = plan.host
     if host.os.id not in _INSTALLED_BY_ANACONDA:
-        msg = f"Kickstart is a file of Anaconda, which does not install {host.os.name or host.os.spelled}"
+        msg = f"Kickstart is a file of Anaconda, which does not install {host.os.called}"
         right = "autoinstall" if host.os.id == "ubuntu" else "cloud-init"
         raise UsageError(
             msg, code="format-unsupported", where="--format", hint=f"for this plan: --format {right} or shell"
         )
-    lines = comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    lines = comment(f"{host.os.called}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     lines += stack(plan)
     lines += comment(
         "in the installer nothing of the plan can run: its kernel is another one, and it has no network yet"

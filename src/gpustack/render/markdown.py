@@ -29,7 +29,7 @@ _STATES = {"install": "install", "upgrade": "upgrade", "downgrade": "downgrade",
 def render(plan: Plan) -> str:
     """Headings, the stack with its reasons, and a section for each step, in order."""
     host = plan.host
-    lines = [f"# {text(f'GPU stack for {host.os.name or host.os.spelled}')}", "", *_host(plan), "", "## Stack", ""]
+    lines = [f"# {text(f'GPU stack for {host.os.called}')}", "", *_host(plan), "", "## Stack", ""]
     for name, entry in plan.stack.items():
         method = f"{entry.method}, {entry.flavour} kernel modules" if entry.flavour else entry.method
         lines += _item(f"{name} {entry.change} ({method}), {_STATES[entry.state]}: {entry.reason}")
@@ -70,7 +70,7 @@ def _sentence(words: str) -> str:
 
 def _host(plan: Plan) -> list[str]:
     host = plan.host
-    lines = _item(f"System: {host.os.name or host.os.spelled} on {host.arch or 'an unknown architecture'}")
+    lines = _item(f"System: {host.os.called} on {host.arch or 'an unknown architecture'}")
     if host.kernel:
         lines += _item(f"Kernel: {host.kernel}")
     if host.gpus:

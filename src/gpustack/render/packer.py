@@ -69,7 +69,7 @@ def _provisioner(settings: dict[str, str]) -> str:
 
 def _head(plan: Plan) -> list[str]:
     host = plan.host
-    found = comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    found = comment(f"{host.os.called}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     found += [*stack(plan), *comment("packer build -var host=ADDRESS THIS-FILE.pkr.hcl")]
     if any(step.phase == "verification" for step in plan.steps):
         found += comment("a machine without a GPU cannot be verified: for such a builder render with --no-verify")

@@ -103,7 +103,7 @@ def _title(plan: Plan) -> list[str]:
     lines = ["#requires -Version 5.1"]
     if any(step.needs_root for step in plan.steps):
         lines.append("#requires -RunAsAdministrator")
-    lines += _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    lines += _comment(f"{host.os.called}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     for name, entry in plan.stack.items():
         lines += _comment(f"{entry.state} {name} {entry.version} ({entry.method})")
     for text in plan.warnings:

@@ -168,7 +168,7 @@ def render(plan: Plan) -> str:
 
 def _title(plan: Plan) -> str:
     host = plan.host
-    system = one_line(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}")
+    system = one_line(f"{host.os.called}, {host.arch or 'unknown architecture'}")
     lines = ["#!/bin/sh", f"# {system}: plan {one_line(plan.digest)}"]
     lines += stack(plan)
     for text in plan.warnings:

@@ -20,7 +20,7 @@ def render(plan: Plan) -> str:
     if not found:
         msg = "Spack can use nothing of this plan: " + ("; ".join(left_out_of(plan)) or "it has no component")
         raise UnsupportedError(msg, code="not-renderable", hint="plan cuda by network, local, runfile or tar")
-    head = comment(f"{plan.host.os.name or plan.host.os.spelled}, {plan.host.arch or ''}: plan {plan.digest}")
+    head = comment(f"{plan.host.os.called}, {plan.host.arch or ''}: plan {plan.digest}")
     head += [*stack(plan), *comment("spack config add --file THIS-FILE, or into ~/.spack/packages.yaml")]
     for text in left_out_of(plan):
         head += comment(f"omitted: {text}")

@@ -48,7 +48,7 @@ def render(plan: Plan, width: int = WIDTH, *, is_short: bool = False) -> str:
 
 def _head(plan: Plan, width: int) -> list[str]:
     host = plan.host
-    name = host.os.name or host.os.spelled
+    name = host.os.called
     parts = [name, host.arch or "unknown architecture"]
     if host.environment and host.environment != "bare-metal":
         parts.append(host.environment)

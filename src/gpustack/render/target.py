@@ -32,7 +32,7 @@ def target_of(plan: Plan) -> Target:
     """The host of the plan."""
     host = plan.host
     system, version = host.os.id or "", host.os.release
-    name = one_line(f"{host.os.name or host.os.spelled} on {host.arch or 'an unknown architecture'}")
+    name = one_line(f"{host.os.called} on {host.arch or 'an unknown architecture'}")
     file = _JETSON if system == "l4t" else ""
     if file:
         # A Jetson's os-release is that of Ubuntu, with Ubuntu's version.

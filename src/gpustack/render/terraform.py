@@ -79,7 +79,7 @@ def render(plan: Plan) -> str:
     host = plan.host
     system = f"{host.os.id or ''} {host.os.version_id or host.os.release}".strip()
     machines = _MACHINES.get(host.arch or "", (host.arch or "",))
-    name = host.os.name or host.os.spelled
+    name = host.os.called
     head = comment(f"{name}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     head += stack(plan)
     for text in plan.warnings:

@@ -53,7 +53,7 @@ def error_of(question: Question, failure: Failure) -> GpustackError:
         case NoRepository(component):
             row = question.system_row
             why = row.no_repo if row and row.no_repo else "no NVIDIA repository is known for it"
-            msg = f"{host.os.name or host.os.spelled} is not supported by method network: {why}"
+            msg = f"{host.os.called} is not supported by method network: {why}"
             return UnsupportedError(msg, code="no-repository", where=component, hint=_ways_around(question, component))
         case NothingOffered(component):
             return _nothing_offered(question, component)
@@ -96,7 +96,7 @@ def _nothing_offered(question: Question, component: str) -> GpustackError:
     limit, _ = method_limit(question, component, method)
     msg = (
         f"no {FILES[method].format(title(component))} are known"
-        f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
+        f" for {host.os.called} on {host.arch or 'this architecture'}"
         f"{of_pythons(question, component) or limit or (f': {why}' if why else '')}"
     )
     return UnsupportedError(msg, code="not-offered", hint=_ways_around(question, component))

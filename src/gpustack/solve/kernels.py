@@ -23,7 +23,7 @@ def next_kernels(question: Question, driver: str) -> list[str]:
             continue
         for bound in bounds:
             if not bound.accepts(driver, row.kernel) and bound.accepts(driver, now[0]):
-                place = question.host.os.name or question.host.os.spelled
+                place = question.host.os.called
                 return [f"{rule_sentence(question, bound).text}; {place} offers kernel {row.kernel} too ({row.comes})"]
     return []
 

@@ -96,7 +96,7 @@ def of_pythons(question: Question, component: str) -> str:
 def place_of(question: Question) -> str:
     """The host's system and architecture: "Debian 12 on aarch64"."""
     host = question.host
-    name = host.os.name or host.os.spelled
+    name = host.os.called
     return f"{name} on {host.arch}" if host.arch not in {None, "x86_64"} else name
 
 

@@ -46,7 +46,7 @@ def constraint_sentences(question: Question, constraint: Constraint) -> list[Sen
         case HostLimit(component, name):
             return _host_sentences(question, component, name)
         case Offered(component):
-            method, place = question.offers.method(component), question.host.os.name or question.host.os.spelled
+            method, place = question.offers.method(component), question.host.os.called
             return [Sentence(f"Method {method} offers no compatible {title(component)} for {place}")]
         case Flavour():
             return _flavour_sentences(question)
@@ -114,7 +114,7 @@ def refusal_in_words(question: Question, refused: Refusal) -> Sentence:
             if files := question.request.own_files(component):
                 return Sentence(built_for(files))
             method = question.offers.method(component)
-            place = question.host.os.name or question.host.os.spelled
+            place = question.host.os.called
             about = f" for CUDA {cuda}" if cuda else ""
             return Sentence(f"not available by method {method}{about} for {place}")
         case NoFlavour():
@@ -276,7 +276,7 @@ def between(question: Question, constraints: frozenset[Constraint]) -> tuple[str
             case Denied():
                 named.append("--deny-vulnerable")
             case Offered():
-                named.append(f"os: {question.host.os.name or question.host.os.spelled}")
+                named.append(f"os: {question.host.os.called}")
             case Flavour():
                 named.append(host_name(question, "compute-capability"))
             case Pair(subject, other):

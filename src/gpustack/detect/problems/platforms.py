@@ -21,7 +21,7 @@ def end_of_life(scene: Scene) -> Iterator[Finding]:
         lts = row.lts if row is not None else ""
         kept = f"; long-term support lasts until {lts}" if lts > scene.evidence.date else ""
         yield Finding(
-            message=f"{scene.os.name or scene.os.spelled} reached its end of life on {scene.os.eol}{kept}",
+            message=f"{scene.os.called} reached its end of life on {scene.os.eol}{kept}",
             severity="info" if kept else "warn",
             fix="NVIDIA's newest releases may not be available for it; use a newer system release or a container",
         )
@@ -32,7 +32,7 @@ def no_repository(scene: Scene) -> Iterator[Finding]:
     """A system without an NVIDIA repository."""
     if scene.system is not None and not scene.os.repo and scene.system.no_repo and scene.os.family != "windows":
         yield Finding(
-            message=f"NVIDIA has no package repository for {scene.os.name or scene.os.spelled}: {scene.system.no_repo}",
+            message=f"NVIDIA has no package repository for {scene.os.called}: {scene.system.no_repo}",
             severity="info",
         )
 
@@ -43,8 +43,7 @@ def immutable(scene: Scene) -> Iterator[Finding]:
     variant = scene.told.get("VARIANT_ID", "")
     if "/run/ostree-booted" in scene.evidence.marks or variant in {"coreos", "silverblue", "kinoite", "iot", "sericea"}:
         yield Finding(
-            message=f"{scene.os.name or scene.os.spelled} is an image-based system (ostree): plain package "
-            f"installs do not work"
+            message=f"{scene.os.called} is an image-based system (ostree): plain package installs do not work"
         )
 
 

@@ -192,8 +192,7 @@ def upgraded(scene: Scene) -> Iterator[Finding]:
     for source, folder, _ in _cuda_sources(scene):
         if own and stem and folder != own and re.fullmatch(rf"{re.escape(stem)}\d+", folder):
             yield Finding(
-                message=f"{source.path} names NVIDIA's repository for {folder}, but this is "
-                f"{scene.os.name or scene.os.spelled} ({own})",
+                message=f"{source.path} names NVIDIA's repository for {folder}, but this is {scene.os.called} ({own})",
                 fix=_set_up(scene, source),
                 reboot=False,
             )

@@ -48,7 +48,7 @@ def demand_host(matrix: Matrix, host: Host, request: Request) -> None:
     folder = FOLDERS.get(target, FOLDERS["drive-os"])
     known = [row for row in matrix.repositories if row.arch == folder and row.family == "apt"]
     if not any(row.repo == host.os.repo for row in known):
-        msg = f"a cross-compilation setup for {target} is planned on Ubuntu, not on {host.os.name or host.os.spelled}"
+        msg = f"a cross-compilation setup for {target} is planned on Ubuntu, not on {host.os.called}"
         names = ", ".join(sorted(row.repo for row in known))
         raise UnsupportedError(
             msg, code="target-host", where=host.os.spelled, hint=f"hosts whose repository has {folder}: {names}"

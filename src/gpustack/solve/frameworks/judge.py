@@ -81,7 +81,7 @@ class Judge:
         if all(is_within(value, needed) for value in values):
             return Findings()
         own = self.question.view.is_assumed(name) or not getattr(self.question.host, name)
-        whose = f"{self.question.host.os.name or self.question.host.os.spelled} has" if own else "this is"
+        whose = f"{self.question.host.os.called} has" if own else "this is"
         word = "Python" if name == "python" else name
         reason = f"The wheel of {build.named} {text}; {whose} {word} {values[0]}."
         return self._conflict(build, f"{name}: {values[0]}", reason)

@@ -69,7 +69,7 @@ def _environment(report: Report) -> dict[str, Any]:
         "notProven": not_proven(report),
     }
     found: dict[str, Any] = {"extra": {name: value for name, value in extra.items() if value}}
-    system = host.os.name or host.os.spelled
+    system = host.os.called
     if system:
         found["osPlatform"] = system
     return {**found, "testEnvironment": report.level}

@@ -58,7 +58,7 @@ def _about(report: Report) -> str:
     host = report.host
     rows = {
         "Machine": "".join(_machine(report)),
-        "Host": " ".join(part for part in (host.os.name or host.os.spelled, host.arch, host.environment) if part),
+        "Host": " ".join(part for part in (host.os.called, host.arch, host.environment) if part),
         "Kernel": host.kernel,
         "GPUs": ", ".join(gpu.called for gpu in host.gpus),
         "Stack": ", ".join(f"{name} {version}" for name, version in report.stack.items() if version),

@@ -18,7 +18,7 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
     host = report.host
     where = [
         host.name if isinstance(host.name, str) else "",
-        host.os.name or host.os.spelled,
+        host.os.called,
         ", ".join(gpu.called for gpu in host.gpus),
     ]
     about = ", ".join(_text(part) for part in where if part)
