@@ -14,10 +14,19 @@ from gpustack.detect.scene import Scene
 from gpustack.model.architectures import architecture
 from gpustack.patterns import later
 
-_FOLDER = later(r"/compute/cuda/repos/([\w-]+)/(\w+)")
+_FOLDER = later(r"/compute/cuda/repos/([\w-]+)/([\w-]+)")
 _OLD_KEY = later(r"7fa2af80|A4B469963BF863CC", re.IGNORECASE)
 _OLD_KEY_SYSTEMS = {"ubuntu1604", "ubuntu1810", "sles113"}
 """Folders that still use the old key."""
+
+_SHA1_FOLDERS = {"debian11", "debian12", "ubuntu2004", "ubuntu2204", "ubuntu2404", "wsl-ubuntu"}
+"""Folders whose key carries a signature of SHA-1."""
+
+_SHOWN = 120
+"""The most characters of an entry that are shown."""
+
+_MOST_NAMES = 6
+"""The most packages that are named."""
 
 
 def _cuda_sources(scene: Scene) -> list[tuple[SourceEntry, str, str]]:
@@ -33,10 +42,10 @@ def _cuda_sources(scene: Scene) -> list[tuple[SourceEntry, str, str]]:
 def unreadable(scene: Scene) -> Iterator[Finding]:
     """An entry with which apt reads no source at all."""
     for path, entry, why in sources.unreadable(scene.evidence):
-        ours = path.startswith("/etc/apt/sources.list.d/") and re.search(r"nvidia|cuda", path)
+        ours = re.search(r"/sources\.list\.d/.*(?:nvidia|cuda)", path)
         component = "container-toolkit" if "container" in path or "docker" in path else "cuda"
         yield Finding(
-            message=f"apt cannot read {path} ({entry[:120]!r}: {why}), so it reads no source at all "
+            message=f"apt cannot read {path} ({entry[:_SHOWN]!r}: {why}), so it reads no source at all "
             "(The list of sources could not be read)",
             fix=f"{cures.drop_sources(scene, [path])}, then {cures.plan(component)}"
             if ours
@@ -65,20 +74,19 @@ def unusable(scene: Scene) -> Iterator[Finding]:
 @detects("signed_by_conflict")
 def signed_by(scene: Scene) -> Iterator[Finding]:
     """One address in two entries: with different keys apt stops, with the same one it warns."""
-    by_url: dict[str, list[SourceEntry]] = {}
+    is_apt = scene.os.family == "apt"
+    by_url: dict[tuple[str, str], list[SourceEntry]] = {}
     for source in scene.sources:
         if source.enabled and source.is_nvidia:
-            suites = source.text.split()[:1]
-            by_url.setdefault(
-                f"{normal_url(source.url)} {' '.join(suites) if scene.os.family == 'apt' else ''}", []
-            ).append(source)
+            suite = source.text.partition(" ")[0] if is_apt else ""
+            by_url.setdefault((normal_url(source.url), suite), []).append(source)
     for entries in by_url.values():
         places = tuple(dict.fromkeys(entry.path for entry in entries))
         keys = {entry.signed_by for entry in entries}
         if len(entries) < 2 or (len(places) < 2 and len(keys) < 2):
             continue
         url = entries[0].url
-        if len(keys) > 1 and scene.os.family == "apt":
+        if len(keys) > 1 and is_apt:
             what = (
                 f"apt stops with 'Conflicting values set for option Signed-By': {url} is named in "
                 f"{' and '.join(places)} with different keys"
@@ -149,48 +157,37 @@ def machine_learning(scene: Scene) -> Iterator[Finding]:
 def sha1_key(scene: Scene) -> Iterator[Finding]:
     """A repository with a key that apt's new verifier refuses."""
     sqv = "/usr/bin/sqv" in scene.evidence.marks or bool(scene.installed("sqv"))
-    new_apt = any(p.version.startswith("3.") for p in scene.installed("apt"))
+    new_apt = any(package.version.startswith("3.") for package in scene.installed("apt"))
     trixie = scene.os.codename == "trixie" or scene.os.base == "debian13"
-    if not ((sqv and new_apt) or trixie):
+    if scene.os.family != "apt" or not ((sqv and new_apt) or trixie):
         return
     for source, folder, _ in _cuda_sources(scene):
-        if (
-            folder in {"debian11", "debian12", "ubuntu2004", "ubuntu2204", "ubuntu2404", "wsl-ubuntu"}
-            and scene.os.family == "apt"
-            and (trixie or sqv)
-        ):
-            if scene.os.repo == folder and not trixie:
-                continue
+        if folder in _SHA1_FOLDERS and folder != scene.os.repo:
             yield Finding(
                 message=f"{source.path} uses the folder {folder}, whose key 3bf863cc carries a SHA-1 signature: "
-                f"apt with sqv refuses it "
-                "from 2026-02-01 (SHA1 is not considered secure)",
-                fix=_set_up(scene, source)
-                if scene.os.repo != folder
-                else "no repository for this system has another key; an sqv policy would have to allow it",
+                "apt with sqv refuses it from 2026-02-01 (SHA1 is not considered secure)",
+                fix=_set_up(scene, source),
                 reboot=False,
             )
 
 
-def _spelled(scene: Scene) -> str:
-    return scene.os.repo or ""
-
-
 def _set_up(scene: Scene, source: SourceEntry) -> str:
     """The replacement of a source that is not for this host; the keyring package has its own source."""
-    keyring = [package for package in scene.installed(r"cuda-keyring") if scene.os.family == "apt"]
+    keyring = scene.installed("cuda-keyring")
     first = f"{cures.remove(scene, keyring)}, " if keyring else ""
-    own = f" sets up {_spelled(scene)}" if _spelled(scene) else " chooses another way: NVIDIA has no repository for it"
+    own = f" sets up {scene.os.repo}" if scene.os.repo else ""
+    if scene.system is not None and not scene.os.repo:
+        own = " chooses another way: NVIDIA has no repository for it"
     return f"{first}{cures.drop_sources(scene, [source.path])}, then {cures.plan('cuda')}{own}"
 
 
 @detects("distro_upgraded")
 def upgraded(scene: Scene) -> Iterator[Finding]:
     """A source of the previous release."""
-    own = _spelled(scene)
+    own = scene.os.repo or ""
     stem = re.sub(r"\d+$", "", own)
     for source, folder, _ in _cuda_sources(scene):
-        if own and stem and folder != own and re.fullmatch(rf"{re.escape(stem)}\d+", folder):
+        if folder != own and re.fullmatch(rf"{re.escape(stem)}\d+", folder):
             yield Finding(
                 message=f"{source.path} names NVIDIA's repository for {folder}, but this is {scene.os.called} ({own})",
                 fix=_set_up(scene, source),
@@ -214,7 +211,7 @@ def upgraded(scene: Scene) -> Iterator[Finding]:
 @detects("keyring_wrong_distro")
 def wrong_distro(scene: Scene) -> Iterator[Finding]:
     """A source of another distribution."""
-    own = _spelled(scene)
+    own = scene.os.repo or ""
     stem = re.sub(r"\d+$", "", own)
     for source, folder, _ in _cuda_sources(scene):
         if own and folder != own and not re.fullmatch(rf"{re.escape(stem)}\d+", folder):
@@ -262,10 +259,11 @@ def held(scene: Scene) -> Iterator[Finding]:
     """Holds and locks, which prevent changes."""
     names = parse.holds(scene.evidence, scene.packages)
     if names:
-        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        others = len(names[_MOST_NAMES:])
+        more = f" and {others} more" if others else ""
         lift = cures.unlock(scene, names) or "take their names out of the files"
         yield Finding(
-            message=f"held or locked packages will not be changed: {', '.join(names[:6])}{more}",
+            message=f"held or locked packages will not be changed: {', '.join(names[:_MOST_NAMES])}{more}",
             fix=f"a plan releases the holds it has to and sets them again; by hand: {lift}",
             severity="info",
         )
@@ -324,6 +322,6 @@ def mft_doca(scene: Scene) -> Iterator[Finding]:
     ):
         yield Finding(
             message=f"{mine[0].name} is installed and {mine_sources[0].path} does not exclude mft and dkms packages",
-            fix=cures.command("sed", "-i", "/^enabled=/a excludepkgs=mft* kernel-mft*", mine_sources[0].path),
+            fix=cures.command("sed", "-i", r"/^\[/a excludepkgs=mft* kernel-mft*", mine_sources[0].path),
             severity="info",
         )
