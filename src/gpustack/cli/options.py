@@ -83,7 +83,7 @@ Root = Annotated[
     Option(
         "--root",
         metavar="PATH",
-        help="Read another file system tree instead of /, or a report of nvidia-bug-report.sh.",
+        help="Read another file system tree instead of /, or a text: a bug report, pasted logs (- is stdin).",
     ),
 ]
 HostFile = Annotated[
@@ -343,12 +343,12 @@ def _load_host(matrix: Matrix, question: HostQuestion, *, with_problems: bool) -
         from gpustack.detect.hostfile import load
 
         return load(question.host)
-    if root is not None and not (_is_folder(root) or _is_file(root)):
+    if root is not None and str(root) != "-" and not (_is_folder(root) or _is_file(root)):
         msg = f"{root} is not a folder"
         raise UsageError(
             msg,
             code="not-a-folder",
-            hint="--root requires the root folder of a file system tree, or the report of nvidia-bug-report.sh",
+            hint="--root requires the root folder of a file system tree, or a text with logs and outputs of commands",
         )
     from gpustack.detect.api import detect
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import RECORD, Evidence
 from gpustack.detect.gather import gather
@@ -15,16 +17,19 @@ from gpustack.model.host import Host
 
 
 def detect(root: Path | None, matrix: Matrix, *, python: str = "", with_problems: bool = True) -> Host:
-    """The host at ``root``: a file system tree, a record of ``--record``, or a bug report; None is this machine.
+    """The host at ``root``; None is this machine.
 
-    ``python`` is an interpreter whose environment is read wherever it is. Without problems no log is read.
+    ``root`` is a file system tree, a record of ``--record``, or a text with logs and outputs of commands: NVIDIA's bug
+    report, a thread, a job's log; ``-`` is standard input. ``python`` is an interpreter whose environment is read
+    wherever it is. Without problems no log is read.
 
-    Raises UsageError if ``root`` is no folder and no report of nvidia-bug-report.sh, and nothing for its content.
+    Raises UsageError if ``root`` is no folder and no text about a GPU host, and nothing for a folder's content.
     """
-    evidence = _recorded(root)
+    evidence = _recorded(root, matrix)
     if evidence is None:
         evidence = gather(root, python=python, with_logs=with_problems)
-    return host_of(evidence, matrix, with_problems=with_problems)
+    host = host_of(evidence, matrix, with_problems=with_problems)
+    return _with_place(host, root) if evidence.excerpt and root is not None else host
 
 
 def detect_with_packages(root: Path | None, matrix: Matrix, names: Iterable[str]) -> tuple[Host, dict[str, str]]:
@@ -33,7 +38,7 @@ def detect_with_packages(root: Path | None, matrix: Matrix, names: Iterable[str]
     Names whose state is unknown, as of most in a recorded host, are omitted. Otherwise like ``detect``.
     """
     wanted = tuple(dict.fromkeys(names))
-    evidence = _recorded(root)
+    evidence = _recorded(root, matrix)
     if evidence is None:
         evidence = gather(root, packages=wanted)
         known = wanted
@@ -45,14 +50,27 @@ def detect_with_packages(root: Path | None, matrix: Matrix, names: Iterable[str]
     return host_of(evidence, matrix), {name: there.get(name, "") for name in known} if there else {}
 
 
-def _recorded(root: Path | None) -> Evidence | None:
-    """The content of a folder of ``--record``, or of NVIDIA's bug report; None if ``root`` is neither."""
+def _with_place(host: Host, text: Path) -> Host:
+    """The host of a text: lines of its programs are in the text, wherever they were read from."""
+    from gpustack.detect.pasted import without_places  # noqa: PLC0415 (as below)
+
+    name = "standard input" if str(text) == "-" else text.name
+    problems = tuple(
+        replace(one, message=without_places(one.message, name), fix=without_places(one.fix, name))
+        for one in host.problems
+    )
+    environments = tuple(replace(one, path=without_places(one.path, name)) for one in host.environments or ())
+    return replace(host, problems=problems, environments=environments)
+
+
+def _recorded(root: Path | None, matrix: Matrix) -> Evidence | None:
+    """The content of a folder of ``--record``, or of a text; None if ``root`` is neither."""
     if root is None:
         return None
-    if root.is_file():
-        from gpustack.detect.bug_report import read_bug_report  # noqa: PLC0415 (as below)
+    if root.is_file() or str(root) == "-":
+        from gpustack.detect.pasted import read_text  # noqa: PLC0415 (as below)
 
-        return read_bug_report(root)
+        return read_text(root, matrix)
     if not (root / RECORD).is_file():
         return None
     from gpustack.detect.record import read_record  # noqa: PLC0415 (the start-up time of this machine counts)

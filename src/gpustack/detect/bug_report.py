@@ -8,10 +8,7 @@ of 2025; reports since 2009 have the same form.
 from __future__ import annotations
 
 import base64
-import gzip
 import re
-import zlib
-from pathlib import Path
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -19,17 +16,13 @@ from msgspec.structs import replace
 from gpustack.detect.captured import Capture, evidence_of
 from gpustack.detect.evidence import CommandOutput, Evidence
 from gpustack.detect.parse.pci import BASE
-from gpustack.errors import UsageError
-
-LARGEST = 256 << 20
-"""So many bytes of an unpacked report are read; one with the dumps of eight GPUs has 60 MB."""
 
 Entries = dict[str, tuple[Literal["l", "d", "f", "t", "b"], str | int]]
 
-_START = b"Start of NVIDIA bug report log file"
+START = "Start of NVIDIA bug report log file"
 _RULE = "_" * 44
 _OTHER_ROOT = "/.bottlerocket/rootfs"
-_KERNEL = "/var/log/kern.log"
+KERNEL = "/var/log/kern.log"
 _SERVICES = "/var/log/daemon.log"
 _LOADED = ("NVRM", "nvidia-", "nvrm-nvlog")
 """What the script looks for in logs."""
@@ -45,53 +38,27 @@ _LINK = re.compile(r"^\*\*\* ls: l\S+ .* (/\S+) -> (\S+)$")
 _DEVICE = re.compile(r"^\*\*\* ls: c\S+ .* (/dev/\S+)$")
 
 
-def read_bug_report(path: Path) -> Evidence:
-    """The evidence in the report at ``path``, which may be packed.
-
-    Raises UsageError if it cannot be read or is none.
-    """
-    text = _unpacked(path)
+def read_bug_report(text: str) -> Evidence:
+    """The evidence in the text of a report."""
     sections = _sections(text)
     entries: Entries = {}
     for lines in sections:
         _files(lines, entries)
     _system(sections[0] if sections else [], entries)
-    _bus(sections, entries)
+    functions(sections, entries)
     _logs(sections, entries)
+    return excerpt(entries, _told_by_the_driver(sections))
+
+
+def excerpt(entries: Entries, nvml: dict[str, Any] | None) -> Evidence:
+    """The evidence of a host of which a text has only these files: what it does not hold is not said to be missing."""
     found = evidence_of(Capture(entries=entries))
-    kernel = found.files.pop(_KERNEL, "")
+    kernel = found.files.pop(KERNEL, "")
     commands = {**found.commands, **({"dmesg": CommandOutput(code=0, out=kernel)} if kernel else {})}
     marks = {name: mark for name, mark in found.marks.items() if mark != "absent"}
     if kernel:
         marks["kernel log"] = "dmesg"
-    return replace(found, commands=commands, marks=marks, nvml=_told_by_the_driver(sections), excerpt=True)
-
-
-def _unpacked(path: Path) -> str:
-    """The text of the report. A report that ends early, as of a full disk, is read to its end."""
-    data = bytearray()  # a large report comes in thousands of pieces
-    try:
-        with path.open("rb") as plain:
-            is_packed = plain.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if is_packed else path.open("rb") as file:
-            while len(data) < LARGEST and (piece := file.read1(1 << 20)):
-                if not data and _START not in piece[:4096]:
-                    break
-                data += piece
-    except (EOFError, zlib.error):
-        pass
-    except OSError as exc:
-        msg = f"{str(path)!r} cannot be read: {exc.strerror or exc}"
-        raise UsageError(msg, code="unreadable-file", where="--root") from exc
-    if not data:
-        msg = f"{str(path)!r} is neither a folder nor a report of nvidia-bug-report.sh"
-        raise UsageError(
-            msg,
-            code="not-a-folder",
-            where="--root",
-            hint="--root requires the root folder of a file system tree, or the report of nvidia-bug-report.sh",
-        )
-    return data.decode("utf-8", "replace")
+    return replace(found, commands=commands, marks=marks, nvml=nvml, excerpt=True)
 
 
 def _sections(text: str) -> list[list[str]]:
@@ -146,7 +113,7 @@ def _system(start: list[str], entries: Entries) -> None:
         entries["/etc/os-release"] = ("t", text)
 
 
-def _bus(sections: list[list[str]], entries: Entries) -> None:
+def functions(sections: list[list[str]], entries: Entries) -> None:
     """The functions of the bus by the dumps of their configuration spaces, as sysfs shows them, else by their ids."""
     for lines in sections:
         if "lspci" not in lines[0] and "PCI devices configuration space" not in lines[0]:
@@ -199,7 +166,7 @@ def _logs(sections: list[list[str]], entries: Entries) -> None:
             _units(lines, entries)
     if not any("Linux version " in line for line in ring):  # the ring has lost its start
         ring = [*found, *(line for line in ring if not any(word in line for word in _LOADED))]
-    for path, text in ((_KERNEL, _text(ring)), ("/var/log/Xorg.0.log", _text(display)), (_SERVICES, _text(services))):
+    for path, text in ((KERNEL, _text(ring)), ("/var/log/Xorg.0.log", _text(display)), (_SERVICES, _text(services))):
         if text:
             entries.setdefault(path, ("t", text))
 

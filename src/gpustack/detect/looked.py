@@ -25,6 +25,9 @@ def looked(scene: Scene) -> Looked:
 def _areas(scene: Scene) -> Iterator[tuple[str, str]]:
     """Each kind of evidence with the reason why it could not be examined, or ""."""
     evidence = scene.evidence
+    if evidence.excerpt:
+        yield from _of_excerpt(scene)
+        return
     yield "packages", "" if scene.packages else "no package database that can be read"
     yield "PCI bus", "" if BASE in evidence.listings else _ABSENT
     yield "loaded modules", "" if evidence.has("/proc/modules") else _ABSENT
@@ -46,6 +49,21 @@ def _areas(scene: Scene) -> Iterator[tuple[str, str]]:
     denied = sorted(fault.path for fault in evidence.faults if fault.reason == _DENIED)
     if denied:
         yield ", ".join(denied[:4]), "no permission to read"
+
+
+def _of_excerpt(scene: Scene) -> Iterator[tuple[str, str]]:
+    """What the text of a host has, and what it does not have."""
+    evidence = scene.evidence
+    found = {
+        "packages": bool(scene.packages),
+        "PCI bus": BASE in evidence.listings,
+        "loaded modules": evidence.has("/proc/modules"),
+        "kernel command line": evidence.text("/proc/cmdline") is not None,
+        "kernel log": not _kernel_log(scene),
+        "NVML": evidence.nvml is not None,
+        "Secure Boot": scene.secure_boot is not None,
+    }
+    yield from ((what, "" if is_there else "the text has nothing of it") for what, is_there in found.items())
 
 
 def _kernel_log(scene: Scene) -> str:

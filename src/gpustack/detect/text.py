@@ -35,7 +35,8 @@ def _system(host: Host) -> Iterator[str]:
 
 def _gpus(host: Host) -> Iterator[str]:
     if not host.gpus:
-        yield "gpus         none found"
+        blind = host.looked is not None and "PCI bus" not in host.looked.at
+        yield f"gpus         {'unknown: the bus was not seen' if blind else 'none found'}"
     for number, gpu in enumerate(host.gpus):
         yield f"{'gpus' if number == 0 else '':12} {_gpu(gpu)}"
     if host.nvswitches:

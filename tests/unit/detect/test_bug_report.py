@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from gpustack.detect.api import detect
-from gpustack.errors import UsageError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 
@@ -124,19 +123,6 @@ def test_units_are_as_systemd_told_and_unknown_where_it_did_not(matrix: Matrix, 
     assert not suspend(keeping)
     (message,) = suspend(keeping.replace(enabled, "nvidia-suspend.service; disabled"))
     assert "nvidia-suspend.service is not enabled" in message
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"\x1f\x8b", b"\x1f\x8bnonsense", b"Linux version 6.8\n" * 9, bytes(range(256))]
-)
-def test_another_file_is_refused(content: bytes, matrix: Matrix, tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(content)
-    with pytest.raises(UsageError) as refused:
-        detect(path, matrix)
-    assert "neither a folder nor a report of nvidia-bug-report.sh" in str(refused.value) or "cannot be read" in str(
-        refused.value
-    )
 
 
 @pytest.mark.parametrize("name", sorted(HOSTS))

@@ -33,7 +33,7 @@ def environment(evidence: Evidence, kernel: str | None) -> Environment | None:
     if found is not None:
         return found
     if kernel is None and not evidence.has("/proc/modules") and "/sys/bus/pci/devices" not in evidence.listings:
-        return None if evidence.live else "chroot"
+        return None if evidence.live or evidence.excerpt else "chroot"
     product = " ".join(
         evidence.line(path) or "" for path in ("/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name")
     ).lower()

@@ -28,6 +28,8 @@ def no_driver(scene: Scene) -> Iterator[Finding]:
     gpus = _own(scene)
     if not gpus or scene.environment not in _MACHINES or images.image_name(scene) or _has_part(scene):
         return
+    if scene.evidence.excerpt:  # a text need not name the driver
+        return
     gpu = gpus[0]
     more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
     held = f"; {gpu.bound} holds it, which has no CUDA" if gpu.bound in {*FOREIGN, "NovaCore"} else ""

@@ -121,12 +121,16 @@ def failed(scene: Scene) -> Iterator[Finding]:
             continue
         why, fix = _refused(scene, log) or _cause(scene, log)
         yield Finding(
-            message=f"the module of driver {log.version} was not built for kernel "
-            f"{log.kernel or scene.kernel or 'of this host'}: {told} "
+            message=f"the module of driver {log.version} was not built for {_kernel_of(scene, log)}: {told} "
             f"({log.path}). {why}",
             fix=fix,
             reboot=False,
         )
+
+
+def _kernel_of(scene: Scene, log: BuildLog) -> str:
+    kernel = log.kernel or scene.kernel
+    return f"kernel {kernel}" if kernel else "the kernel"
 
 
 def _built_since(scene: Scene, log: BuildLog) -> bool:
@@ -180,7 +184,8 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
     rule = ceiling(scene, log.version, log.kernel)
     if rule or re.search(_INTERFACE, error):
         stated = (rule.says or rule.note) if rule else ""
-        return f"Kernel {kernel} is newer than this driver knows. {stated}".rstrip(), _newer_driver(scene, log, kernel)
+        newer = f"Kernel {kernel}" if kernel else "The kernel"
+        return f"{newer} is newer than this driver knows. {stated}".rstrip(), _newer_driver(scene, log, kernel)
     return "The rest of the log says more.", f"check {log.path}; then {again}"
 
 
@@ -289,12 +294,11 @@ def storage(scene: Scene) -> Iterator[Finding]:
     for log in failed_builds(scene.evidence):
         if log.module != "nvidia-fs" or not log.error:
             continue
-        kernel = log.kernel or scene.kernel or "of this host"
         names = [package.name for package in scene.installed(r"nvidia-fs.*|nvidia-gds.*")] or ["nvidia-fs"]
         drop = cures.command("dkms", "remove", f"nvidia-fs/{log.version}", "--all")
         yield Finding(
             message=f"nvidia-fs {log.version}, GPUDirect Storage's module and not the driver's, was not built for "
-            f"kernel {kernel}: {log.error} ({log.path})",
+            f"{_kernel_of(scene, log)}: {log.error} ({log.path})",
             fix=f"{cures.install(scene, names)} installs a newer nvidia-fs where there is one; without GPUDirect "
             f"Storage {drop}",
             reboot=False,

@@ -34,6 +34,8 @@ def unreadable(scene: Scene) -> Iterator[Finding]:
 def os_unknown(scene: Scene) -> Iterator[Finding]:
     """An os-release that is missing or names no known system."""
     if not scene.told.get("ID"):
+        if scene.evidence.excerpt:
+            return
         yield Finding(
             message="the operating system is unknown: /etc/os-release is missing, unreadable or has no ID",
             fix="restore /etc/os-release, or describe the host with --os and --arch",

@@ -37,12 +37,16 @@ _BY_SYSTEM = {"gentoo": "dracut", "void": "dracut", "nixos": "nixos"}
 """For systems without packages of NVIDIA's."""
 
 
+_UNKNOWN = f"{_INITRAMFS['update-initramfs']}` or `{_INITRAMFS['dracut']}"
+"""Within the marks of a command, where the system is not known."""
+
+
 def initramfs_command(scene: Scene) -> str:
     """The command that rebuilds this system's initramfs."""
     if cures.is_image(scene):
         return "sudo rpm-ostree initramfs --enable"
     word = (scene.system.initramfs if scene.system is not None else "") or _BY_FAMILY.get(scene.os.family or "", "")
-    return _INITRAMFS.get(word or _BY_SYSTEM.get(scene.os.id or "", ""), "rebuild the initramfs")
+    return _INITRAMFS.get(word or _BY_SYSTEM.get(scene.os.id or "", ""), _UNKNOWN)
 
 
 def _blacklisted(scene: Scene, module: str) -> str | None:

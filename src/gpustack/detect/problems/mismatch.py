@@ -47,7 +47,7 @@ def loaded_and_found(scene: Scene) -> tuple[str, str, str] | None:
     library = driver_library(scene.copies)
     found, where = (library.version, library.path) if library is not None and library.version else (None, "")
     if found is None:
-        found, where = driver.package_version(scene.packages), "the packages"
+        found, where = driver.package_version(scene.packages), "that of the packages"
     return None if found is None or found == module.version else (module.version, found, where)
 
 

@@ -1,0 +1,116 @@
+"""Texts in place of a host: what people paste into threads, and logs of jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reading import cases_in
+
+from gpustack.detect import pasted
+from gpustack.detect.api import detect
+from gpustack.errors import UsageError
+from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.host import Host
+
+CASES: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/pasted-texts.yaml")["texts"]
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+def _host(tmp_path: Path, text: str, matrix: Matrix) -> Host:
+    place = tmp_path / "thread.md"
+    place.write_text(text, "utf-8")
+    return detect(place, matrix)
+
+
+def _read(host: Host) -> dict[str, Any]:
+    packages = {name: version for one in host.environments or () for name, version in one.packages.items()}
+    return {
+        "system": host.os.name, "kernel": host.kernel, "arch": host.arch, "secure_boot": host.secure_boot,
+        "driver": host.installed["driver"].version if "driver" in host.installed else None,
+        "cuda": host.installed["cuda"].version if "cuda" in host.installed else None,
+        "gpus": [gpu.name for gpu in host.gpus], "packages": packages,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{number}: {one['source']}" for number, one in enumerate(CASES)])
+def test_a_pasted_text_is_a_host(case: dict[str, Any], tmp_path: Path, matrix: Matrix) -> None:
+    host = _host(tmp_path, case["text"], matrix)
+    said = [f"{one.message} | {one.fix}" for one in host.problems]
+    read = _read(host)
+    for name, expected in case.get("host", {}).items():
+        found = read[name]
+        assert (found.items() >= expected.items()) if isinstance(expected, dict) else found == expected, (name, found)
+    for words in case.get("tells", ()):
+        assert any(all(word in one for word in words) for one in said), (words, said)
+    for word in case.get("never", ()):
+        assert not any(word in one for one in said), (word, said)
+
+
+def test_every_kind_of_line_stands_in_a_text() -> None:
+    lines = [pasted._DECORATION.sub("", line) for case in CASES for line in case["text"].splitlines()]
+    seen = {id(next((p for p, _ in pasted._KINDS if p.match(line)), None)) for line in lines}
+    assert [pattern.pattern for pattern, _ in pasted._KINDS if id(pattern) not in seen] == []
+
+
+def test_a_text_without_its_driver_or_its_bus_says_so(tmp_path: Path, matrix: Matrix) -> None:
+    host = _host(tmp_path, "[ 5.1] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0x56:762)\n", matrix)
+    assert host.looked is not None
+    assert host.looked.at == ("kernel log",)
+    assert {one.why for one in host.looked.not_at} == {"the text has nothing of it"}
+    assert [one.id for one in host.problems] == ["detect-kernel-log"]
+
+
+def test_packed_and_from_standard_input(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = next(case["text"] for case in CASES if "Xid" in case["text"])
+    packed = tmp_path / "kern.log.1.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    plain = _host(tmp_path, text, matrix)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert detect(packed, matrix).problems == plain.problems == detect(Path("-"), matrix).problems
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\x1f\x8b", b"\x1f\x8bnonsense", b"Linux version 6.8\n" * 9, bytes(range(256)), b"\x7fELF\x02\x00NVRM: x",
+        b"Dear all,\nwhich release should I take?\nThanks\n",
+    ],
+)  # fmt: skip
+def test_what_holds_nothing_of_a_gpu_host_is_refused(content: bytes, tmp_path: Path, matrix: Matrix) -> None:
+    place = tmp_path / "any"
+    place.write_bytes(content)
+    with pytest.raises(UsageError) as refused:
+        detect(place, matrix)
+    if "cannot be read" in refused.value.message:
+        assert content.startswith(b"\x1f\x8b")
+        return
+    assert refused.value.message == f"{str(place)!r} is no folder, and no text with lines about a GPU host"
+    assert refused.value.hint == (
+        "--root requires the root folder of a file system tree, the report of nvidia-bug-report.sh, or a text"
+        " with logs and outputs of commands"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVRM: x\n" + '{"a":\n' * 20_000,
+        "|   0  " + "A " * 100_000,
+        "NVRM: " + "[" * 100_000,
+        json.dumps({"runtimes": 5}),
+    ],
+    ids=["deep document", "long row", "long line", "wrong document"],
+)
+def test_hostile_texts_are_read(text: str, tmp_path: Path, matrix: Matrix) -> None:
+    with contextlib.suppress(UsageError):
+        assert _host(tmp_path, text, matrix).looked is not None
