@@ -41,7 +41,7 @@ def find_installed(scene: Scene) -> dict[str, Installed]:
         "ffmpeg": _ffmpeg(scene),
         "container-toolkit": _packaged(scene, r"nvidia-container-toolkit", "/usr/bin/nvidia-ctk"),
         "dcgm": _packaged(scene, r"datacenter-gpu-manager(?:-4-core)?", "/usr/bin/dcgmi"),
-        "gdrcopy": _packaged(scene, r"libgdrapi|gdrcopy", "/usr/bin/gdrcopy_sanity"),
+        "gdrcopy": _gdrcopy(scene),
         "gds": _packaged(scene, r"nvidia-gds-\d+-\d+", ""),
         "imex": _packaged(scene, r"nvidia-imex(?:-\d+)?", "/usr/bin/nvidia-imex"),
         "triton": _triton(scene),
@@ -138,6 +138,18 @@ def _packaged(scene: Scene, pattern: str, program: str) -> Installed | None:
         path=path,
         origin=package.origin or None,
         packages=tuple(p.name for p in mine),
+    )
+
+
+def _gdrcopy(scene: Scene) -> Installed | None:
+    """By its packages, else by its program; a build from source leaves the sources of its module for DKMS."""
+    found = _packaged(scene, r"libgdrapi|gdrcopy", "/usr/bin/gdrcopy_sanity")
+    built = "/usr/local/bin/gdrcopy_sanity"
+    if found is not None or built not in scene.evidence.marks:
+        return found
+    sources = [path.split("/")[3] for path in scene.evidence.files if path.startswith("/usr/src/gdrdrv-")]
+    return Installed(
+        version=sources[0].removeprefix("gdrdrv-") if len(sources) == 1 else None, method="source", path=built
     )
 
 

@@ -49,7 +49,7 @@ MARKS = (
     "/.dockerenv", "/run/.containerenv", "/run/ostree-booted", "/etc/nvidia/gridd.conf", "/usr/lib/nvidia/sriov-manage",
     "/usr/bin/nvidia-vgpu-mgr", "/usr/bin/nvidia-uninstall", "/var/lib/nvidia/log", "/var/log/nvidia-installer.log",
     "/usr/lib/wsl/lib", "/usr/bin/nv-fabricmanager", "/usr/bin/nvidia-ctk", "/usr/bin/nvidia-smi", "/usr/bin/dcgmi",
-    "/usr/bin/gdrcopy_sanity", "/usr/bin/nvidia-imex",
+    "/usr/bin/gdrcopy_sanity", "/usr/local/bin/gdrcopy_sanity", "/usr/bin/nvidia-imex",
     "/usr/bin/ffmpeg", "/usr/local/bin/ffmpeg", "/opt/tritonserver/bin/tritonserver", "/etc/apt/trusted.gpg",
     "/usr/bin/clang", "/usr/bin/ld.lld",
     "/usr/bin/sqv", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm", "/dev/dxg", "/usr/bin/nvidia-modprobe",
@@ -76,6 +76,7 @@ TEXT_GLOBS = (
     "/usr/local/share/pkgconfig/ffnvcodec.pc", "/usr/lib/*/pkgconfig/ffnvcodec.pc", "/usr/lib64/pkgconfig/ffnvcodec.pc",
     "/usr/local/lib64/pkgconfig/ffnvcodec.pc", "/boot/loader/entries/*.conf",
     "/usr/local/include/libavutil/ffversion.h", "/usr/local/ffmpeg-*/include/libavutil/ffversion.h",
+    "/usr/src/gdrdrv-*/dkms.conf",
 )  # fmt: skip
 
 CUDNN_HEADERS = ("cudnn_version", "cudnn.h")

@@ -166,3 +166,13 @@ def test_an_ffmpeg_that_was_built_in_a_tree_is_told_by_what_its_build_left(
     put(tmp_path, f"{prefix}/include/libavutil/ffversion.h", '#define FFMPEG_VERSION "n5.1.9"\n')
     found = detect(tmp_path, matrix).installed["ffmpeg"]
     assert (found.version, found.method, found.path) == ("5.1.9", "source", "/usr/local/bin/ffmpeg")
+
+
+def test_a_gdrcopy_from_source_has_the_version_of_its_modules_sources(tmp_path: Path, matrix: Matrix) -> None:
+    put(tmp_path, "usr/src/gdrdrv-2.5.2/dkms.conf", 'PACKAGE_NAME="gdrdrv"\n')
+    assert "gdrcopy" not in detect(tmp_path, matrix).installed
+    put(tmp_path, "usr/local/bin/gdrcopy_sanity", b"\x7fELF")
+    found = detect(tmp_path, matrix).installed["gdrcopy"]
+    assert (found.version, found.method, found.path) == ("2.5.2", "source", "/usr/local/bin/gdrcopy_sanity")
+    put(tmp_path, "usr/src/gdrdrv-2.6/dkms.conf", 'PACKAGE_NAME="gdrdrv"\n')
+    assert detect(tmp_path, matrix).installed["gdrcopy"].version is None
