@@ -108,6 +108,10 @@ _SPOKEN = {
     "nvidia-driver": "did you mean driver?",
     "nvidia-smi": "it comes with driver",
     "nvlink": "ask for fabric-manager or imex, which GPUs behind NVSwitch need",
+    **dict.fromkeys(
+        ("nv-peer-mem", "nvidia-peer-memory", "nvidia-peermem", "peermem"),
+        "nvidia_peermem is a module of driver 470 and later: ask for driver, and `verify nvidia-peermem` afterwards",
+    ),
     "vgpu": "a vGPU is a GPU by name: --gpu 'GRID T4-8Q'",
 }
 """Words that people use for a component, or for what is none."""

@@ -22,7 +22,7 @@ LEVELS: tuple[Level, ...] = ("quick", "smoke", "full")
 
 COMPONENTS = (
     "driver", "cuda", "cudnn", "nccl", "tensorrt", "nv-codec-headers", "ffmpeg", "imex", "dcgm", "gdrcopy", "gds",
-    "triton",
+    "nvidia-peermem", "triton",
 )  # fmt: skip
 """Components that have checks, in the order in which they are checked.
 
@@ -32,7 +32,7 @@ The checks of a level are in the component's folder: ``cudnn/smoke.py``; where a
 begin with its name (``driver/smoke_modes.py``). A module is imported when its level or a later one is run.
 """
 
-OF_FEW_HOSTS = frozenset({"imex", "dcgm", "gdrcopy", "gds"})
+OF_FEW_HOSTS = frozenset({"imex", "dcgm", "gdrcopy", "gds", "nvidia-peermem"})
 Note = Callable[[Literal["starts", "ends"], str], None]
 """Receives the id of each check, and each engine that is measured, when it starts and when it ends."""
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.failures.conftest import Scripted
 
 from gpustack.matrix.index import load_matrix
 from gpustack.model.host import Host, Installed
 from gpustack.model.results import CheckResult
-from gpustack.system.run import LocalRunner
+from gpustack.system.run import Finished, LocalRunner
 from gpustack.verify.declare import Context
 from gpustack.verify.frame.runner import run_checks
 from gpustack.verify.gds.smoke import read_gdscheck
@@ -186,6 +187,53 @@ def test_a_gdrcopy_that_is_named_and_missing(ask: Ask) -> None:
     one = ask("gdrcopy", "")["gdrcopy.found"]
     assert (one.status, one.reason) == ("fail", "required, but no GDRCopy was found")
     assert one.fix == "install its packages from https://developer.download.nvidia.com/compute/redist/gdrcopy/"
+
+
+def test_nvidia_peermem(ask: Ask) -> None:
+    adapters = ("mlx5_0\nmlx5_1\n", 0)
+    ready = ask("nvidia-peermem", None, modules=(("nvidia_peermem", "550.54.15"),), ls=adapters)
+    assert ready["nvidia-peermem.driver"].detail == "550.54.15"
+    assert ready["nvidia-peermem.loaded"].detail == "nvidia_peermem 550.54.15; mlx5_0, mlx5_1; no transfer was made"
+    one = ask("nvidia-peermem", None, ls=adapters)["nvidia-peermem.loaded"]
+    assert (one.status, one.reason) == (
+        "fail",
+        "nvidia_peermem is not loaded, and the host has mlx5_0, mlx5_1; with open kernel modules NCCL uses DMA-BUF"
+        " instead, which this check does not prove",
+    )
+    assert one.fix == (
+        "`sudo modprobe nvidia_peermem`, and its name in a file of /etc/modules-load.d; where it names unknown symbols"
+        " or an invalid argument, the driver was built before MLNX_OFED or DOCA: install the driver again after them"
+    )
+    none = ask("nvidia-peermem", None, ls=("", 2))["nvidia-peermem.loaded"]
+    assert (none.status, none.reason) == (
+        "skip",
+        "/sys/class/infiniband has no RDMA adapter, so nothing uses the module",
+    )
+
+
+def test_proprietary_modules_have_no_other_way_than_nvidia_peermem(healthy: Host) -> None:
+    assert healthy.module is not None
+    host = msgspec.structs.replace(healthy, module=msgspec.structs.replace(healthy.module, flavour="proprietary"))
+    lists = Scripted({"ls": Finished(argv=("ls",), code=0, out="mlx5_0\n")})
+    found = {
+        one.id: one
+        for one in run_checks(("nvidia-peermem",), "smoke", Context(host=host, matrix=load_matrix(), runner=lists))
+    }
+    assert found["nvidia-peermem.loaded"].reason == "nvidia_peermem is not loaded, and the host has mlx5_0"
+    bare = {
+        one.id: one
+        for one in run_checks(("nvidia-peermem",), "smoke", Context(host=host, matrix=load_matrix(), runner=Scripted()))
+    }
+    assert bare["nvidia-peermem.loaded"].reason == "ls: ls is not installed"
+
+
+def test_a_driver_before_470_has_no_nvidia_peermem(healthy: Host) -> None:
+    assert healthy.module is not None
+    host = msgspec.structs.replace(healthy, module=msgspec.structs.replace(healthy.module, version="460.106.00"))
+    found = run_checks(("nvidia-peermem",), "quick", Context(host=host, matrix=load_matrix()))
+    assert [(one.status, one.reason, one.fix) for one in found] == [
+        ("fail", "driver 460.106.00 has no nvidia_peermem, which begins with branch 470", "`gpustack install driver`")
+    ]
 
 
 def test_a_domain_that_is_up(ask: Ask) -> None:
