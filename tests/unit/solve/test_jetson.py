@@ -189,3 +189,25 @@ def test_a_module_that_a_jetpack_is_not_for_is_a_wrong_question(os: str, gpu: st
     with pytest.raises(UsageError, match="is no module of JetPack") as caught:
         board(os, gpu)
     assert caught.value.hint == f"the newest for it: --os {newest}"
+
+
+@pytest.mark.parametrize("gpu", ["", ORIN])
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "vllm"])
+def test_no_plan_puts_the_wheels_for_servers_on_a_jetson(name: str, gpu: str) -> None:
+    request = Request(requirements=(), frameworks=(parse_requirement(name),))
+    with pytest.raises(GpustackError, match="no compatible build"):
+        resolve(FACTS, board("jetpack6.2", gpu), request)
+
+
+def test_a_wheel_for_the_cuda_of_another_jetpack_is_refused() -> None:
+    request = Request(requirements=(), frameworks=(parse_requirement("torch==2.14.1"),))
+    verdict = check(FACTS, board("jetpack6.2", ORIN), request)
+    assert [one.between for one in verdict.conflicts] == [("torch==2.14.1", "os: Jetson Linux 36.4.3")]
+    assert "CUDA 13.0 is that of JetPack 7" in verdict.conflicts[0].reason
+
+
+def test_thor_takes_the_wheels_for_servers() -> None:
+    request = Request(requirements=(), frameworks=(parse_requirement("torch"),))
+    picks = resolve(FACTS, board("jetpack7.0", THOR), request).frameworks
+    assert picks
+    assert picks[0].build.code == "cuda"

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 _RUNS = {"runs", "runs by minor-version compatibility"}
 
 
+_FOR_JETSON = (
+    "NVIDIA's wheel for this JetPack (its page Installing PyTorch for Jetson): those of the index are for servers"
+)
+"""What is installed in place of a build on a board whose GPU the usual wheels do not support."""
+
+
 def number(capability: str) -> int:
     """A compute capability as a number: 90 is 9.0."""
     major, _, minor = capability.partition(".")
@@ -47,6 +53,10 @@ def _code(build: Known) -> Code:
 
 def replacement(found: Found, build: Build, question: Question, driver: str, gpus: tuple[Gpu, ...]) -> str:
     """The command that installs a build which runs here, of the same release if there is one; "" if none is known."""
+    if question.host.environment == "jetson" and not any(
+        is_within(gpu.compute_capability or "0", ">=11") for gpu in gpus
+    ):
+        return _FOR_JETSON
     plain = build.version.partition("+")[0]
     fitting = [one for one in _fitting(build.name, question, driver, gpus) if _is_for(one, found.python)]
     if not fitting:

@@ -295,7 +295,7 @@ class Frameworks:
         """What refuses every release here: the GPU, or else a Python that one of them would run on."""
         refused = [(one, {c.between[1].partition(":")[0] for c in self.judge.of(one).conflicts}) for one in builds]
         if all("gpu" in subjects for _, subjects in refused):
-            gpus = ", ".join(dict.fromkeys(gpu.called for gpu in self.question.host.gpus))
+            gpus = ", ".join(dict.fromkeys(gpu.called for gpu in self.question.host.gpus)) or "a Jetson before Thor"
             return (f"no known release of {builds[0].component} runs on {gpus}",)
         for one, subjects in refused:
             if subjects == {"python"} and one.status != "yanked":

@@ -90,25 +90,53 @@ class Judge:
         """Whether the GPUs of the host run the code of a build."""
         gpus = self.question.host.gpus
         if not gpus:
-            return Findings()
+            return self._on_jetson(build, "the Jetson's") if self._is_older_jetson() else Findings()
         if build.code == "python":
             refused = (self._beyond(build, gpu) for gpu in gpus if gpu.compute_capability)
             return next((one for one in refused if one is not None), Findings())
         if build.code == "cpu":
-            what = f"the build {build.number}" if build.local else f"the wheel of {build.named} for this platform"
-            return self._conflict(build, f"gpu: {gpus[0].called}", f"This wheel has no CUDA: {what} is a CPU build.")
+            return self._without_cuda(build, gpus[0].called)
         if self._is_board_of_its_own():
-            reason = f"{build.named}: it is unknown whether a wheel for servers runs on a Jetson (NVIDIA has its own)"
-            return Findings(unknown=(self._unknown(build, reason, needs="gpu"),))
+            return self._on_jetson(build, gpus[0].called)
         found = Findings()
         for gpu in gpus:
             found += self._gpu(build, gpu)
         return found
 
+    def _without_cuda(self, build: Build, called: str) -> Findings:
+        what = f"the build {build.number}" if build.local else f"the wheel of {build.named} for this platform"
+        return self._conflict(build, f"gpu: {called}", f"This wheel has no CUDA: {what} is a CPU build.")
+
     def _is_board_of_its_own(self) -> bool:
         """Whether this is a Jetson before Thor: CUDA's libraries for servers do not support its GPU."""
         capabilities = self.question.view.capabilities
         return self.question.host.environment == "jetson" and not any(is_within(one, ">=11") for one in capabilities)
+
+    def _is_older_jetson(self) -> bool:
+        """Whether this is a Jetson whose GPU nobody named, of a JetPack that Thor does not have."""
+        return self._is_board_of_its_own() and any(is_within(one, "<38") for one in self.question.view.values("l4t"))
+
+    def _on_jetson(self, build: Build, called: str) -> Findings:
+        """A wheel for servers is refused by its CUDA where the JetPack has another; else no plan takes it."""
+        if build.code == "python":
+            return Findings()
+        if build.code == "cpu":
+            return self._without_cuda(build, called)
+        release, values = self.release(build), self.question.view.values("l4t")
+        rules = self.question.book.applying("cuda", release).get("l4t", ()) if release else ()
+        held = (one for one in rules if not one.is_advice and self.question.view.holds(one.rule, "cuda"))
+        refused = next(
+            (one for one in held if values and not any(one.accepts(release, value) for value in values)), None
+        )
+        if refused is not None:
+            sentence = rule_sentence(self.question, refused)
+            reason = f"{build.named} is built for CUDA {self.catalog.cuda_of(build)}. {sentence.text}."
+            return self._conflict(build, f"os: Jetson Linux {values[0]}", reason, sentence.sources)
+        if self.question.mode == "plan":
+            reason = f"The wheel of {build.named} is for servers: NVIDIA has others for each JetPack"
+            return self._conflict(build, f"gpu: {called}", f"{reason}, and whether this one runs is unknown.")
+        reason = f"{build.named}: it is unknown whether a wheel for servers runs on a Jetson (NVIDIA has its own)"
+        return Findings(unknown=(self._unknown(build, reason, needs="gpu"),))
 
     def _gpu(self, build: Build, gpu: Gpu) -> Findings:
         if not gpu.compute_capability:
