@@ -192,6 +192,12 @@ _OF_MESSAGES = (
     b"vendor has changed on the system",
     b"version of cub in your include path is not compatible with this release of thrust",
     b"while trying to import dma_buf",
+    b" hook: exit status", b" not set for resource", b", status: 40", b"an instance of this daemon",
+    b"available for the cos version", b"could not find the requested resource", b"do not match the number of devices",
+    b"host pid is error", b"host pid not found", b"pba overlap", b"runtimehandler ", b"supported on cos m",
+    b"supported on dev images", b"systemd cgroup flag passed", b"task_prolog", b"waiting for sandbox to start",
+    b"is in use by driver", b"kernel module 'nvidia", b"failed to sign kernel module", b"bin overlay",
+    b"lib64 overlay", b"drivers overlay", b"driver signature",
 )  # fmt: skip
 """Of lines that programs and builds write without naming a GPU: texts of phrases of the facts, where these are of such
 lines alone. A test names each phrase whose lines would not be read."""

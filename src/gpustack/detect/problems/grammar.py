@@ -130,9 +130,10 @@ class Code(Struct, frozen=True, kw_only=True):
     fix: str
 
 
-def cause(scene: Scene, line: str) -> Cause | None:
-    """The first judge's answer, the most specific judge first."""
-    return next((found for judge in JUDGES if (found := judge(scene, line)) is not None), None)
+def cause(scene: Scene, line: str, *, inside: bool = False) -> Cause | None:
+    """The first judge's answer, the most specific judge first; ``inside``: the line was written in a container."""
+    judges = (_not_added, *JUDGES) if inside else JUDGES
+    return next((found for judge in judges if (found := judge(scene, line)) is not None), None)
 
 
 def _status(scene: Scene, line: str) -> Cause | None:
@@ -270,24 +271,39 @@ def _symbol(scene: Scene, line: str) -> Cause | None:
     )
 
 
+def _owner(program: str) -> str:
+    """Which component has the program; "" for another's."""
+    return next((component for like, component in PROGRAMS.items() if fnmatchcase(program, like)), "")
+
+
+def _not_added(scene: Scene, line: str) -> Cause | None:
+    """A program of the driver that a container lacks, where its host has the driver."""
+    found = _PROGRAM.search(line)
+    name = next(one for one in found.groups() if one).rpartition("/")[2] if found else ""
+    if _owner(name) != "driver" or not scene.driver_is_loaded or scene.environment == "container":
+        return None
+    return Cause(
+        says=f"the container has no {name}: the driver of this host was not added to it, as where an engine starts "
+        "it without NVIDIA's runtime or CDI",
+        fix="docker: --gpus all; podman: --device nvidia.com/gpu=all; a pod: runtimeClassName: nvidia, or NVIDIA's "
+        "runtime as the default one (`sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default`, "
+        "then `sudo systemctl restart containerd`); NVIDIA_DRIVER_CAPABILITIES must have "
+        f"{'compute' if 'mps' in name else 'utility'}",
+        sure=True,
+    )
+
+
 def _program(scene: Scene, line: str) -> Cause | None:
     found = _PROGRAM.search(line)
     if found is None:
         return None
     path = next(one for one in found.groups() if one)
     name = path.rpartition("/")[2]
-    owner = next((component for like, component in PROGRAMS.items() if fnmatchcase(name, like)), "")
+    owner = _owner(name)
     if not owner and not any(found[name] for name in ("exec", "crun", "fork", "chroot", "unit")):
         return None
-    if owner == "driver" and _ENGINE.search(line) and scene.driver_is_loaded and scene.environment != "container":
-        return Cause(
-            says=f"the container has no {name}: the driver of this host was not added to it, as where an engine starts "
-            "it without NVIDIA's runtime or CDI",
-            fix="docker: --gpus all; podman: --device nvidia.com/gpu=all; a pod: runtimeClassName: nvidia, or NVIDIA's "
-            "runtime as the default one (`sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default`, "
-            "then `sudo systemctl restart containerd`); NVIDIA_DRIVER_CAPABILITIES must have utility",
-            sure=True,
-        )
+    if owner == "driver" and _ENGINE.search(line) and (lacking := _not_added(scene, line)) is not None:
+        return lacking
     there = scene.evidence.has(f"/usr/bin/{name}") or scene.evidence.marks.get(f"named {path}") == "there"
     fix = f"{plan(owner)} installs it" if owner else f"install the package that has {name}, or correct the path"
     if owner == "driver":

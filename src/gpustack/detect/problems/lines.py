@@ -13,7 +13,7 @@ from gpustack.detect.problems.phrases import Cause, may_state, stated
 from gpustack.detect.problems.programs import Program, writer
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import LogRow, is_like
-from gpustack.detect.problems.signs import about_host, is_about, logs, quoted, sandboxed
+from gpustack.detect.problems.signs import about_host, is_about, logs, quoted, sandboxed, side
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
@@ -40,7 +40,7 @@ ABOUT = (GRAPHICS, compiling.ABOUT, faults.ABOUT)
 OTHERS = later(
     r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure|sshd\b|CRON\b|sudo\b|"
     r"polkit|packagekitd|fwupd|tracker-(?:miner|extract)|"
-    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug|Mali|habana|"
+    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug(?!.*vmconsole=)|Mali|habana|"
     r"(?-i:(?<!=)\bDEBUG\b)(?!.*produced output: )",
     re.IGNORECASE,
 )
@@ -128,7 +128,9 @@ _AFTER = later(
     r"FAILED: (?:\[code=\d+\] )?\S+\.s?o\b|[Nn]inja(?:: build stopped| build failed)|"
     r"m_pAqBackend couldn|CBackend::create|probe with driver nvidia failed|nvidia: probe of|"
     r"NVIDIA probe routine failed|Display server failed to start|Failed to read display number|"
-    r"Session never registered|System resumed again",
+    r"Session never registered|System resumed again|CUDA error: unrecognized error code|"
+    r"nvidia-gridd.*(?:Failed to register client|Unable to open directory)|ERROR: Installation has failed|"
+    r"pyxis: couldn't start container|spank: required plugin|Failed to invoke spank plugin stack",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 
@@ -170,6 +172,11 @@ class Line(Struct, frozen=True, kw_only=True):
             self.cause is None,
             not _DAEMONS.search(self.text),
         )
+
+    @property
+    def follows(self) -> bool:
+        """Whether a program only says that it failed: for the reason that it gave, where it gave one."""
+        return self.cause is None and self.program is not None and self.program.own
 
     @property
     def is_vague(self) -> bool:
@@ -224,6 +231,8 @@ def _lines(scene: Scene) -> Iterator[Line]:
     builds = [path for path in scene.evidence.files if path.endswith(("/make.log", ".failed.log"))]
     for path, text in logs(scene):
         found = list(_in_log(scene, known, builds, path, text))
+        known.told.update((path, line.program) for line in found if line.cause and line.cause.sure)
+        found = [line for line in found if not line.follows or (path, line.program) not in known.told]
         telling = [line for line in found if not _AFTER.search(line.text)]
         if any(line.is_vague for line in telling) and _is_told(known, telling, text):
             telling = [line for line in telling if not line.is_vague]
@@ -261,6 +270,7 @@ def _in_log(scene: Scene, known: "_Known", builds: list[str], path: str, text: s
         if not (own or STACK.search(line) or (here and _is_ours(scene, line))):
             continue
         if MISSING.search(line) or _JUDGED.search(line) or known.explains(line):
+            known.told.add((path, program))
             continue
         if _WHILE_FAULTY.search(line) and has_fault(scene):
             continue
@@ -268,7 +278,7 @@ def _in_log(scene: Scene, known: "_Known", builds: list[str], path: str, text: s
             continue
         from gpustack.detect.problems.grammar import cause  # noqa: PLC0415 (few hosts have such a line)
 
-        judged = cause(scene, line)
+        judged = cause(scene, line, inside=side(scene, path) == "inside")
         if judged is None and program is None and not STACK.search(line):
             continue
         quiet = bool(_QUIET.search(line))
@@ -287,6 +297,8 @@ class _Known:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
+        self.told: set[tuple[str, Program | None]] = set()
+        """The logs and programs of which a line is explained."""
 
     @cached_property
     def _rows(self) -> list[LogRow]:

@@ -86,7 +86,7 @@ def service_log(scene: Scene) -> Iterator[Finding]:
         place = next(((path, line) for path, line in told if line not in explained), None)
         if place is not None:
             path, line = place
-            is_inside = _side(scene, path) == "inside"
+            is_inside = side(scene, path) == "inside"
             says, fix = code.cause, (code.inside if is_inside else "") or code.fix
             if compat is not None and code.code in _OF_COMPAT:
                 says = f"programs load {compat.path} (forward compatibility) in place of the driver's own libcuda"
@@ -111,7 +111,7 @@ def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, 
             (
                 (path, line)
                 for path, text, folded in folded_logs
-                if row.place in {"", _side(scene, path)} and (line := _line(row, text, folded, places))
+                if row.place in {"", side(scene, path)} and (line := _line(row, text, folded, places))
             ),
             None,
         )
@@ -119,7 +119,7 @@ def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, 
             yield row, *found
 
 
-def _side(scene: Scene, path: str) -> str:
+def side(scene: Scene, path: str) -> str:
     """Whether a log was written inside a container or outside of one."""
     return "inside" if scene.environment == "container" or path.startswith(_OF_CONTAINERS) else "outside"
 
