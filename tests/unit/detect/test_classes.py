@@ -3,7 +3,8 @@
 ``tests/cases/changed-hosts.yaml`` has of each finding what makes another host of one that a test describes: ``has`` keeps
 the finding, ``near`` takes its cause away. ``swap`` replaces texts wherever they stand in the evidence, ``put`` adds files,
 ``gone`` takes paths away, ``nvml`` says what NVML answers; ``like`` names the host, "" a machine with nothing wrong.
-``marks``, ``links`` and ``commands`` are added by their paths or words, ``packages`` and ``rpms`` as in host-threads.yaml.
+``marks``, ``links`` and ``commands`` are added by their paths or words, ``packages`` and ``rpms`` as in host-threads.yaml
+(or an rpm as the evidence has it, with tabs).
 ``each`` is a change for each of its names, which stand in place of ``EACH``. What is said of the hosts that have a finding is
 held in ``tests/golden/detect/classes.txt``, and written anew with ``--update-golden``.
 """
@@ -71,7 +72,7 @@ def changed(evidence: Evidence, change: dict[str, Any]) -> Evidence:
         swapped["listings"][folder] = [*swapped["listings"].get(folder, []), name]
     swapped["marks"] |= change.get("marks", {})
     swapped["commands"] |= {words: {"code": 0, "out": out} for words, out in change.get("commands", {}).items()}
-    swapped["rpms"] += map(rpm_line, change.get("rpms", ()))
+    swapped["rpms"] += [line if "\t" in line else rpm_line(line) for line in change.get("rpms", ())]
     stanzas = "".join(map(stanza, change.get("packages", ())))
     if stanzas:
         swapped["files"][_STATUS] = f"{swapped['files'].get(_STATUS, '').strip()}\n\n{stanzas}".lstrip()
@@ -115,7 +116,8 @@ def test_a_finding_stays_or_goes_with_its_cause(
         assert "like" in change or told(identity, before, matrix), host
         after = told(identity, changed(before, change), matrix)
         wrong += [(change["but"], after)] if bool(after) != (kind == "has") else []
-        said += [f"  {change['but']}: {one}" for one in after]
+        name = change["but"].replace("\n", " ")
+        said += [f"  {name}: {one}" for one in after]
     assert wrong == []
     held = _held()
     if request.config.getoption("--update-golden"):

@@ -92,18 +92,23 @@ def driver_copies(scene: Scene) -> Iterator[Finding]:
 
 
 def _header_finding(scene: Scene, component: str, headers: dict[str, str]) -> Iterator[Finding]:
-    winner = next((c for c in scene.copies if c.component == component and c.wins and c.version and not c.owner), None)
-    if winner is None or winner.version is None:
-        return
-    for path, version in headers.items():
-        parts = version.split(".")[: winner.version.count(".") + 1]
-        same_era = winner.version.split(".")[0] == parts[0]
-        if winner.version.split(".")[: len(parts)] != parts and (same_era or len(headers) == 1):
-            title = _TITLES[component]
+    title = _TITLES[component]
+    library, number = next(
+        (
+            (copy.path, copy.version)
+            for copy in scene.copies
+            if copy.component == component and copy.wins and copy.version and not copy.owner
+        ),
+        ("", ""),
+    )
+    for path, version in headers.items() if number else ():
+        mine, theirs = number.split("."), version.split(".")
+        differs = any(one != other for one, other in zip(mine, theirs, strict=False))
+        # Of headers of several eras only that of the library's counts.
+        if differs and (len(headers) == 1 or mine[:1] == theirs[:1]):
             yield Finding(
-                message=f"{title}'s header {path} is {version} but its library {winner.path} is {winner.version}: "
-                f"programs built here load another "
-                f"version than they were compiled with",
+                message=f"{title}'s header {path} is {version} but its library {library} is {number}: programs built "
+                "here load another version than they were compiled with",
                 fix=f"install the library and development packages of {title} in the same version",
                 reboot=False,
             )

@@ -14,6 +14,9 @@ from gpustack.detect.scene import Scene
 from gpustack.versions import version_key
 
 _NO_LINUX_DRIVER = {"wsl", "jetson"}
+_SHOWN, _BEFORE = 300, 3
+"""The most characters of a log's line that are shown, and the lines before it that may say who asked for it."""
+
 _UPGRADE_LINE = r"(?i)(?:Packages that will be upgraded|Upgrade:|upgrade |install )[^\n]*nvidia"
 
 
@@ -24,7 +27,7 @@ def library_mismatch(scene: Scene) -> Iterator[Finding]:
     if differing is None:
         return
     loaded, found, where = differing
-    order = "newer" if version_key(found) > version_key(loaded) else "older"
+    order = "older" if _is_older(found, loaded) else "newer"
     line = _upgrade_line(scene, found)
     cause = f" The log says: {line}." if line else ""
     if scene.environment == "container":
@@ -45,7 +48,7 @@ def loaded_and_found(scene: Scene) -> tuple[str, str, str] | None:
     if module is None or not module.loaded or not module.version or scene.environment in _NO_LINUX_DRIVER:
         return None
     library = driver_library(scene.copies)
-    found, where = (library.version, library.path) if library is not None and library.version else (None, "")
+    found, where = (library.version, library.path) if library is not None else (None, "")
     if found is None:
         found, where = driver.package_version(scene.packages), "that of the packages"
     return None if found is None or found == module.version else (module.version, found, where)
@@ -62,14 +65,18 @@ def module_on_disk(scene: Scene, kernel: str) -> str | None:
         for folder, names in scene.evidence.listings.items()
         if (match := pattern.fullmatch(folder)) and kernel in names
     ]
-    number = kernel.rpartition(".")[0]
     packaged = [
         match[1]
         for package in scene.installed(r"kmod-nvidia-.*")
         if (match := re.fullmatch(rf"kmod-nvidia-(?:open-)?({driver.DRIVER_VERSION})-(\d.*)", package.name))
-        and number.startswith(match[2])
+        and kernel.startswith(f"{match[2]}.")
     ]
     return max((*built, *packaged), key=version_key, default=None)
+
+
+def _is_older(found: str, loaded: str) -> bool:
+    """Whether the libraries are of an older release than the module; the two differ."""
+    return min(found, loaded, key=version_key) == found
 
 
 def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
@@ -79,9 +86,9 @@ def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
     reload = "stop all GPU programs and reload nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia"
     if disk == found:
         again = f"; without a reboot: {reload}" if kernel == scene.kernel else ""
-        return f"reboot, so that the kernel loads module {found}{again}{_in_initramfs(scene)}", True
+        return f"reboot, so that the kernel loads module {found}{again}{_in_initramfs(scene, loaded)}", True
     reinstall = cures.plan(f"driver=={loaded}")
-    is_older = version_key(found) < version_key(loaded)
+    is_older = _is_older(found, loaded)
     if disk == loaded and is_older:
         runfile = "`sudo nvidia-uninstall --silent`, then " if driver.is_runfile(scene.evidence) else ""
         fix = f"a reboot changes nothing: module {loaded} is on disk too. {runfile}{reinstall} moves the libraries"
@@ -95,14 +102,14 @@ def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
         asked = f"`modinfo -F version nvidia` tells the module on disk: with {found} reboot; with {loaded}"
         return f"{asked} a reboot changes nothing, and {reinstall} moves the libraries to it", True
     first = f"reboot, so that the kernel loads module {found} (`modinfo -F version nvidia` says it before)"
-    return f"{first}; without a reboot: {reload}{_in_initramfs(scene)}", True
+    return f"{first}; without a reboot: {reload}{_in_initramfs(scene, loaded)}", True
 
 
-def _in_initramfs(scene: Scene) -> str:
+def _in_initramfs(scene: Scene, loaded: str) -> str:
     """What keeps an older module in spite of a reboot."""
     command = initramfs_command(scene)
     rebuild = f"`{command}`" if command.startswith("sudo") else command
-    return f"; if {scene.module.version if scene.module else 'it'} is loaded again, the initrd has it: {rebuild}"
+    return f"; if {loaded} is loaded again, the initrd has it: {rebuild}"
 
 
 def _unhold(scene: Scene) -> str:
@@ -110,9 +117,10 @@ def _unhold(scene: Scene) -> str:
     held = [
         name
         for name in repositories.holds(scene.evidence, scene.packages)
-        if re.search(r"nvidia.*(?:dkms|kernel|modules)|kmod-nvidia", name)
+        if re.search(r"nvidia.*(?:dkms|kernel)|(?:kmod|modules)-nvidia", name)
     ]
-    return f"{cures.unlock(scene, held)} lifts the hold on {held[0]}; " if held and cures.unlock(scene, held) else ""
+    lift = cures.unlock(scene, held) if held else ""
+    return f"{lift} lifts the hold on {held[0]}; " if lift else ""
 
 
 def _upgrade_line(scene: Scene, version: str) -> str:
@@ -120,10 +128,12 @@ def _upgrade_line(scene: Scene, version: str) -> str:
     logs = [text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/")]
     lines = [line.strip() for text in logs for line in text.splitlines() if re.search(_UPGRADE_LINE, line)]
     exact = [f"{line}{_by(logs, line)}" for line in lines if version in line]
-    return (exact or [line for line in lines if "unattended" in line or "will be upgraded" in line] or [""])[-1][:300]
+    return (exact or [line for line in lines if "unattended" in line or "will be upgraded" in line] or [""])[-1][
+        :_SHOWN
+    ]
 
 
 def _by(logs: list[str], line: str) -> str:
     """Says so where nobody asked for the upgrade."""
-    before = next((text.partition(line)[0].splitlines()[-3:] for text in logs if line in text), [])
+    before = next((text.partition(line)[0].splitlines()[-_BEFORE:] for text in logs if line in text), [])
     return " (by unattended-upgrades)" if any("unattended-upgrade" in words for words in before) else ""

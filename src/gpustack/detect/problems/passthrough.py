@@ -26,7 +26,7 @@ def not_bound(scene: Scene) -> Iterator[Finding]:
     """GPUs that are set aside for vfio-pci or Xen's guests, and which another driver holds."""
     wanted = set_aside(scene)
     for gpu in scene.gpus:
-        path = wanted.get(gpu.pci_id or "") or wanted.get(gpu.bus_id or "")
+        path = next((wanted[one] for one in (gpu.pci_id, gpu.bus_id) if one in wanted), None)
         if path is None or gpu.bound is None or gpu.bound in FOR_GUESTS:
             continue
         taker = _VFIO if gpu.pci_id in wanted else "xen-pciback"
@@ -62,7 +62,7 @@ def set_aside(scene: Scene) -> dict[str, str]:
 @detects("detect-vfio-group")
 def group(scene: Scene) -> Iterator[Finding]:
     """Functions of a board that is handed to virtual machines, which the host still holds."""
-    slots = {gpu.bus_id.rpartition(".")[0]: gpu for gpu in scene.gpus if gpu.bus_id and gpu.bound == _VFIO}
+    slots = {str(gpu.bus_id).rpartition(".")[0]: gpu for gpu in scene.gpus if gpu.bound == _VFIO}
     for function in scene.functions:
         gpu = slots.get(function.bus_id.rpartition(".")[0])
         if gpu is not None and function.bound not in {None, _VFIO, "pcieport"}:
@@ -84,7 +84,7 @@ def no_mediated_devices(scene: Scene) -> Iterator[Finding]:
     if "/usr/bin/nvidia-vgpu-mgr" not in scene.evidence.marks or "/sys/class/mdev_bus" in scene.evidence.marks:
         return
     for gpu in scene.gpus:
-        if gpu.bus_id and gpu.compute_capability and is_within(gpu.compute_capability, _NO_MDEV):
+        if gpu.compute_capability and is_within(gpu.compute_capability, _NO_MDEV):
             functions = scene.evidence.line(f"{BASE}/{gpu.bus_id}/sriov_numvfs")
             enable = f"`sudo /usr/lib/nvidia/sriov-manage -e {gpu.bus_id}`"
             off = " and they are not enabled" if functions == "0" else ""

@@ -86,7 +86,7 @@ def small_alone(scene: Scene) -> Iterator[Finding]:
         r"nvidia-smi|libcuda1|libnvidia-ml1|nvidia-driver-bin|libnvidia-compute-.*|nvidia-utils-.*"
     ):
         widths.setdefault(package.name, set()).add(package.arch)
-    name = next((name for name, arches in sorted(widths.items()) if arches and arches <= {"i386", "i686"}), "")
+    name = next((name for name, arches in sorted(widths.items()) if arches == {"i386"}), "")
     if name:
         yield Finding(
             message=f"{name} is installed for i386 alone: 64-bit programs and containers do not find it",
@@ -143,14 +143,14 @@ def driver_removed(scene: Scene) -> Iterator[Finding]:
     if not scene.gpus or scene.environment in _NO_DRIVER or scene.driver_version is not None:
         return
     text = scene.evidence.text(_HISTORY) or ""
-    told = [match for match in _REMOVED.finditer(text) if _OF_DRIVER.search(match[1])]
+    told = [(match, name) for match in _REMOVED.finditer(text) if (name := _OF_DRIVER.search(match[1]))]
     if not told:
         return
-    name = _OF_DRIVER.search(told[-1][1])
-    before = text[: told[-1].start()].rsplit("\n\n", 1)[-1]
+    last, name = told[-1]
+    before = text[: last.start()].rpartition("\n\n")[2]
     by_itself = "autoremove" in before
     yield Finding(
-        message=f"apt removed the driver ({name[1] if name else 'nvidia'} and others, {_HISTORY})"
+        message=f"apt removed the driver ({name[1]} and others, {_HISTORY})"
         + (": autoremove took it, because no installed package asked for it" if by_itself else ""),
         fix=f"{cures.plan('driver')} installs it again"
         + ("; `sudo apt-mark manual` with its names keeps autoremove from it" if by_itself else ""),

@@ -14,11 +14,10 @@ _LIBRARIES = "org.freedesktop.Platform.GL.nvidia-"
 @detects("detect-flatpak-driver")
 def flatpak(scene: Scene) -> Iterator[Finding]:
     """Flatpaks without the driver libraries of the module that is loaded."""
-    module = scene.module
     names = {path.rpartition("/")[2] for path in scene.evidence.marks if f"/runtime/{_LIBRARIES}" in path}
     if not names and _RUNTIMES not in scene.evidence.marks:
         return
-    if module is None or not module.loaded or scene.driver_version is None:
+    if not scene.driver_is_loaded or scene.driver_version is None:
         return
     wanted = f"{_LIBRARIES}{scene.driver_version.replace('.', '-')}"
     if wanted not in names:

@@ -16,6 +16,9 @@ _REFUSED = (
     r"Key was rejected by service|Loading of unsigned module is rejected|"
     r"Loading of module with unavailable key is rejected|Lockdown: \S+: unsigned module loading is restricted"
 )
+_SHOWN, _DIGITS = 200, 16
+"""The most characters of a log's line, and of the id of a key, that are shown."""
+
 _BUILT_HERE = r"/lib/modules/[^/]+/(?:updates|extra|misc|kernel/drivers/video/)"
 
 
@@ -37,7 +40,7 @@ def secure_boot(scene: Scene) -> Iterator[Finding]:
             yield _untrusting(kernel, refused)
             return
         if why:
-            line = f": {refused[:200]}" if refused and kernel == scene.kernel else ""
+            line = f": {refused}" if refused and kernel == scene.kernel else ""
             yield Finding(
                 message=f"Secure Boot is enabled and the nvidia module of kernel {kernel} {why}: the kernel refuses "
                 f"it (Key was rejected by service){line}",
@@ -51,7 +54,7 @@ def _untrusting(kernel: str, refused: str) -> Finding:
     """A kernel that refuses a module although its key is enrolled."""
     return Finding(
         message=f"Secure Boot is enabled and the nvidia module of kernel {kernel} is signed by a key that is enrolled, "
-        f"and the kernel refuses it still: it takes no modules by the firmware's or shim's keys: {refused[:200]}",
+        f"and the kernel refuses it still: it takes no modules by the firmware's or shim's keys: {refused}",
         fix=f"`sudo modprobe nvidia` shows whether that lasts; a kernel that trusts enrolled keys has "
         f"CONFIG_INTEGRITY_MACHINE_KEYRING=y (`grep INTEGRITY_ /boot/config-{kernel}`): boot the distribution's own "
         "kernel, or switch Secure Boot off",
@@ -66,7 +69,7 @@ def _refusal(scene: Scene) -> str:
     logs = (text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/"))
     refusing = (text for text in (*logs, *commands) if re.search(_REFUSED, text))
     lines = [line.strip() for text in refusing for line in text.splitlines() if re.search(_REFUSED, line)]
-    return next((line for line in lines if "nvidia" in line), lines[0] if lines else "")
+    return next((line for line in lines if "nvidia" in line), lines[0] if lines else "")[:_SHOWN]
 
 
 def _signature(scene: Scene, kernel: str) -> tuple[str, str]:
@@ -110,14 +113,14 @@ def _why(scene: Scene, kernel: str, state: str, key: str, refused: str) -> str:
     if state == "unsigned":
         return "is unsigned"
     known = _firmware_keys(scene)
-    if state == "trusted" or (key and known is not None and key in known):
+    if state == "trusted" or key in (known or ()):
         return ""
     owner = next((path for path, ids in _key_files(scene).items() if key in ids), "")
     if key and (known is not None or refused):
         return (
             f"is signed by the key of {owner}, which is not enrolled"
             if owner
-            else (f"is signed by the key {key[:16]}, which is not enrolled")
+            else (f"is signed by the key {key[:_DIGITS]}, which is not enrolled")
         )
     signer = scene.module.signer if scene.module is not None else None
     built = scene.installed(BUILT_PACKAGES) and scene.evidence.has("/proc/modules") and kernel == scene.kernel
@@ -129,7 +132,7 @@ def _why(scene: Scene, kernel: str, state: str, key: str, refused: str) -> str:
 def _enrolment(scene: Scene, kernel: str, state: str, key: str) -> str:
     """How the firmware gets to know the key that modules are signed with here."""
     files = _key_files(scene)
-    path = next((path for path, ids in files.items() if key and key in ids), next(iter(files), ""))
+    path = next((path for path, ids in files.items() if key in ids), next(iter(files), ""))
     names = scene.evidence.listings.get(EFIVARS, ())
     again = f"{rebuild(scene, kernel)}, which signs it; " if state == "unsigned" else ""
     if state == "unsigned" and cures.is_image(scene) and scene.installed("akmod-nvidia.*"):
@@ -149,10 +152,8 @@ def _enrolment(scene: Scene, kernel: str, state: str, key: str) -> str:
         )
     row = _row(scene)
     if not path and scene.installed("akmod-nvidia.*"):
-        path, again = (
-            str(row.get("akmods", "")),
-            f"`sudo kmodgenca --auto`, `sudo akmods --force --rebuild`, then {again}",
-        )
+        path = str(row.get("akmods", ""))
+        again = f"`sudo kmodgenca --auto`, `sudo akmods --force --rebuild`, then {again}"
     path = path or str(row.get("key", ""))
     if not path:
         return str(row.get("action") or "install the distribution's signed modules")
