@@ -23,8 +23,8 @@ from gpustack.plan.preparation import common_tools
 from gpustack.plan.signing import KeyExtra, check_key, download_key, key_of
 
 _FOLDERS = re.compile(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]+")
-_ADDRESS = re.compile(r"[a-z]+://(?:[A-Za-z0-9_./:-]|\$\(ARCH\))+")
-"""$(ARCH) stands in the container toolkit's own list, for apt to replace."""
+_ADDRESS = re.compile(r"[a-z]+://(?:[A-Za-z0-9_./:-]|\$(?:\w+|\{\w+\}|\(\w+\)))+")
+"""$(ARCH) stands in the container toolkit's own list, for apt to replace; others were left by a shell."""
 _KEYRINGS = ("/usr/share/keyrings/", "/etc/apt/keyrings/", "/etc/apt/cloud-init.gpg.d/")
 _GREP = ("grep", "--recursive", "--quiet", "--no-messages", "--fixed-strings", "--")
 

@@ -12,6 +12,9 @@ _TOOLKIT_FOLDER = (
     r"nvidia\.github\.io/(?:libnvidia-container/(?:stable|experimental)/(?!(?:deb|rpm)(?:/|$))[a-z]+[\d.]+|"
     r"libnvidia-container/(?!stable|experimental)[a-z]+[\d.]+|nvidia-docker/|nvidia-container-runtime/)[^/\s]*"
 )
+_FLAT = r"/compute/cuda/repos/|nvidia\.github\.io/libnvidia-container/stable/deb"
+"""Repositories of NVIDIA's without suites."""
+
 _APT_VARIABLE = r"\$(?!\(ARCH\))(?:\{\w*\}?|\(\w*\)?|\w+)"
 """apt replaces $(ARCH) and nothing else."""
 
@@ -79,6 +82,20 @@ def _stanza_fault(lines: list[str]) -> str:
     return _suite_fault(fields["suites"].split(), fields.get("components", "").split())
 
 
+def without_address(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Files of dnf and zypper that are NVIDIA's by name, with sections that have no address, or without any section."""
+    for path, text in sorted(evidence.files.items()):
+        if not re.match(r"/etc/(?:yum\.repos\.d|zypp/repos\.d)/[^/]*(?i:nvidia|cuda)[^/]*\.repo$", path):
+            continue
+        sections = re.split(r"^\[", text, flags=re.MULTILINE)[1:]
+        if not sections and any(line.strip() and line[0] not in "#;" for line in text.splitlines()):
+            yield path, ""
+        for section in sections:
+            is_off = re.search(r"^enabled[ \t]*=[ \t]*(?:0|no|false)\b", section, re.MULTILINE | re.IGNORECASE)
+            if not is_off and not re.search(r"^(?:baseurl|mirrorlist|metalink)[ \t]*=\s*\S", section, re.MULTILINE):
+                yield path, section.partition("]")[0]
+
+
 def fault(evidence: Evidence, source: SourceEntry, sources: tuple[SourceEntry, ...], known: tuple[str, ...]) -> str:
     """Why an enabled source of NVIDIA's cannot be used, "" where nothing says so. ``known`` are NVIDIA's keys."""
     apt = source.path.startswith("/etc/apt/")
@@ -92,6 +109,9 @@ def fault(evidence: Evidence, source: SourceEntry, sources: tuple[SourceEntry, .
     folder = re.search(_TOOLKIT_FOLDER, source.url)
     if folder:
         return f"{folder[0]} is no folder of the container toolkit any more: they are stable/deb and stable/rpm"
+    suite = source.text.split()[:1] if apt and re.search(_FLAT, source.url) else []
+    if suite and not suite[0].endswith("/"):
+        return f"its suite is {suite[0]}, and this repository has none: / stands in its place"
     keys = re.findall(r"(?:^|[,\s]|file://)(/[^,\s]+)", f"{source.signed_by} {source.key}")
     missing = next((path for path in keys if evidence.marks.get(path) == "missing"), None)
     if missing:

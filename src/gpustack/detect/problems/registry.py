@@ -39,9 +39,12 @@ DETECTORS: dict[str, Detector] = {}
 
 
 def detects(identity: str) -> Callable[[Detector], Detector]:
-    """Register a detector for a conflict."""
+    """Register a detector for a conflict. Raises ValueError for a second one, which would take the first one's place."""
 
     def register(function: Detector) -> Detector:
+        if identity in DETECTORS:
+            msg = f"{identity} has a detector: {DETECTORS[identity].__name__}"
+            raise ValueError(msg)
         DETECTORS[identity] = function
         return function
 

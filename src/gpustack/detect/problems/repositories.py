@@ -40,14 +40,22 @@ def _cuda_sources(scene: Scene) -> list[tuple[SourceEntry, str, str]]:
 
 @detects("detect-source-unreadable")
 def unreadable(scene: Scene) -> Iterator[Finding]:
-    """An entry with which apt reads no source at all."""
+    """An entry with which apt or dnf reads no source at all."""
+    for path, section in sources.without_address(scene.evidence):
+        if section and path.startswith("/etc/yum.repos.d/"):
+            yield Finding(
+                message=f"{path} has no address (baseurl) for the repository {section}: dnf stops with 'Cannot find a"
+                " valid baseurl for repo'",
+                fix=f"{cures.drop_sources(scene, [path])}, then {cures.plan(_component_of(path))}",
+                reboot=False,
+                severity="block",
+            )
     for path, entry, why in sources.unreadable(scene.evidence):
         ours = re.search(r"/sources\.list\.d/.*(?:nvidia|cuda)", path)
-        component = "container-toolkit" if "container" in path or "docker" in path else "cuda"
         yield Finding(
             message=f"apt cannot read {path} ({entry[:_SHOWN]!r}: {why}), so it reads no source at all "
             "(The list of sources could not be read)",
-            fix=f"{cures.drop_sources(scene, [path])}, then {cures.plan(component)}"
+            fix=f"{cures.drop_sources(scene, [path])}, then {cures.plan(_component_of(path))}"
             if ours
             else f"correct or delete that entry in {path}; `sudo apt-get update` must end without an error",
             reboot=False,
@@ -57,7 +65,17 @@ def unreadable(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-source-unusable")
 def unusable(scene: Scene) -> Iterator[Finding]:
-    """Sources of NVIDIA's that are read, and from which nothing can come."""
+    """Sources of NVIDIA's that are read, and from which nothing can come, such as a page saved in their place."""
+    for path, section in sources.without_address(scene.evidence):
+        if not section or path.startswith("/etc/zypp/"):
+            what = f"has no address (baseurl) for the repository {section}" if section else "has no [section]"
+            yield Finding(
+                message=f"{path} {what}: it names no repository",
+                fix=f"{cures.drop_sources(scene, [path])}, then {cures.plan(_component_of(path))} sets up the"
+                " repository",
+                reboot=False,
+                severity="warn",
+            )
     unread = {path for path, _, _ in sources.unreadable(scene.evidence)}
     for source, why in scene.source_faults.items():
         component = "container-toolkit" if "nvidia.github.io" in source.url else "cuda"
@@ -69,6 +87,10 @@ def unusable(scene: Scene) -> Iterator[Finding]:
                 reboot=False,
                 severity="warn",
             )
+
+
+def _component_of(path: str) -> str:
+    return "container-toolkit" if "container" in path or "docker" in path else "cuda"
 
 
 @detects("signed_by_conflict")

@@ -155,8 +155,8 @@ def _switched(action: do.DisableRepository | do.EnableRepository) -> tuple[Argv,
 def line_of(url: str) -> str:
     """The lines of a source list that name an address, as a sed expression between two #."""
     address = url.partition("://")[2].rstrip("/")
-    # A round bracket in square ones is itself to sed and to Python, whose other spellings of it differ.
-    plain = (f"[{char}]" if char in "()" else f"\\{char}" if char in "\\.*[]^$#&" else char for char in address)
+    # A bracket or brace in square ones is itself to sed and to Python, whose other spellings of it differ.
+    plain = (f"[{char}]" if char in "(){}" else f"\\{char}" if char in "\\.*[]^$#&" else char for char in address)
     return f"^deb.*{''.join(plain)}"
 
 
