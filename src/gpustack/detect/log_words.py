@@ -122,6 +122,7 @@ _OF_MESSAGES = (
     b'argument of type "int" is incompatible with parameter of type "', b"assertion failed: mpisize == tp * pp",
     b"async_io requires the dev libaio .so object and headers", b"attachtonscq() returned",
     b"attempting to deserialize object on ", b"attributable to the current gl context",
+    b"an instance of this daemon is already running", b"glibcxx_",
     b"bad return status for module build on kernel: ", b"building rpms failed; see ", b"c++ versions less than c++1",
     b"cachemanager init failed. error: ", b"cannot access accelerator device when none is available",
     b"cannot configure as a subset of any valid configuration", b"cannot find a working triton installation",

@@ -31,14 +31,18 @@ STACK = later(
 )
 GRAPHICS = later(
     r"kwin_\w+|gnome-shell|mutter|Hyprland|sway|labwc|niri|wayfire|weston|cosmic-comp|gamescope|plasmashell|Xorg|"
-    r"Xwayland|\[wlr\]|libGL error|GLXBadContext|VK_ERROR_\w+|accessible devices|dGPU|libva error|va_openDriver|"
-    r"_glapi_tls|NvRm|nvbuf_utils|nvrm channel|\bEGL|eglInit|for scanout|akmod|kmod-|ocl-icd|bbswitch|bumblebee"
+    r"Xwayland|\[wlr\]|libGL error|libEGL warning: egl: failed|GLXBadContext|VK_ERROR_\w+|accessible devices|dGPU|"
+    r"libva error|va_openDriver|_glapi_tls|NvRm|nvbuf_utils|nvrm channel|\bEGL|eglInit|for scanout|akmod|kmod-|ocl-icd|"
+    r"bbswitch|bumblebee"
 )
 ABOUT = (GRAPHICS, compiling.ABOUT, faults.ABOUT)
 """What lines are about that name neither NVIDIA nor CUDA."""
 
+_OF_PROGRAMS = later(r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure")
+"""Errors of the programs that run on a host: told where somebody asks about their text, not in the logs of all."""
+
 OTHERS = later(
-    r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure|sshd\b|CRON\b|sudo\b|"
+    r"sshd\b|CRON\b|sudo\b|"
     r"polkit|packagekitd|fwupd|tracker-(?:miner|extract)|"
     r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug(?!.*vmconsole=)|Mali|habana|"
     r"(?-i:(?<!=)\bDEBUG\b)(?!.*produced output: )",
@@ -82,7 +86,7 @@ HARMLESS = later(
     r"status=0/SUCCESS|error reporting|"
     r"Could not locate (?!lib(?:cuda|nvidia-ml)\.so)\S+: pattern|"
     r"error[._-]?log|Not found in dkms status|nvidia-modprobe\b[^']*' failed|"
-    r"error handler|errors enabled|round-off errors|"
+    r"(?<!NVIDIA )error handler|errors enabled|round-off errors|"
     r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
     r"skipping|optional|(?<!not )(?<!not terminate )successfully|"
     r"retry succeeded|Direct firmware load for .*regulatory|not configured as a|"
@@ -256,7 +260,7 @@ def _in_log(scene: Scene, known: "_Known", builds: list[str], path: str, text: s
 
     ``builds`` are logs that are judged themselves.
     """
-    here = bool(scene.gpus) or scene.environment in {"container", "jetson", "wsl"}
+    here = bool(scene.gpus) or scene.environment in {"container", "jetson", "wsl"} or scene.evidence.excerpt
     kinds: dict[str, tuple[str, int]] = {}
     for line in text.splitlines():
         kind = _VARYING.sub("#", quoted(line))
@@ -328,7 +332,8 @@ def _is_kernels(path: str, line: str) -> bool:
 def _is_grave(scene: Scene, line: str, *, is_stated: bool) -> bool:
     """Whether a line reports a failure, by its words or by a row, and not one that healthy hosts report."""
     is_failure = bool(_LEVEL.search(line) or _GRAVE.search(line)) or (is_stated and stated(scene, line) is not None)
-    return is_failure and not OTHERS.search(line) and not HARMLESS.search(line)
+    is_own = _OF_PROGRAMS.search(line) is not None and not scene.evidence.excerpt
+    return is_failure and not is_own and not OTHERS.search(line) and not HARMLESS.search(line)
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):
