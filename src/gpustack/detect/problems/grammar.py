@@ -285,8 +285,9 @@ def _not_added(scene: Scene, line: str) -> Cause | None:
     return Cause(
         says=f"the container has no {name}: the driver of this host was not added to it, as where an engine starts "
         "it without NVIDIA's runtime or CDI",
-        fix="docker: --gpus all; podman: --device nvidia.com/gpu=all; a pod: runtimeClassName: nvidia, or NVIDIA's "
-        "runtime as the default one (`sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default`, "
+        fix="docker: --gpus all; podman: --device nvidia.com/gpu=all; a pod: a request of "
+        "nvidia.com/gpu and runtimeClassName: nvidia, or NVIDIA's runtime as the default one (`sudo nvidia-ctk runtime "
+        "configure --runtime=containerd --set-as-default`, "
         "then `sudo systemctl restart containerd`); NVIDIA_DRIVER_CAPABILITIES must have "
         f"{'compute' if 'mps' in name else 'utility'}",
         sure=True,

@@ -134,7 +134,8 @@ _AFTER = later(
     r"NVIDIA probe routine failed|Display server failed to start|Failed to read display number|"
     r"Session never registered|System resumed again|CUDA error: unrecognized error code|"
     r"nvidia-gridd.*(?:Failed to register client|Unable to open directory)|ERROR: Installation has failed|"
-    r"pyxis: couldn't start container|spank: required plugin|Failed to invoke spank plugin stack",
+    r"pyxis: couldn't start container|spank: required plugin|Failed to invoke spank plugin stack|"
+    r"Failed to uninstall nvidia driver components",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 
