@@ -203,6 +203,13 @@ _OF_MESSAGES = (
     b"supported on dev images", b"systemd cgroup flag passed", b"task_prolog", b"waiting for sandbox to start",
     b"is in use by driver", b"kernel module 'nvidia", b"failed to sign kernel module", b"bin overlay",
     b"lib64 overlay", b"drivers overlay", b"driver signature",
+    b"a release file", b"backend was null", b"wlr_backend", b"driver component failed", b"verify gcc version",
+    b"dpkg was interrupted", b"drm_open_helper", b"nvkmskapimemory", b"dispatching to wayland display",
+    b"cbackend::create", b"load driver: zink", b"service: failed ", b"locate executable",
+    b"zink: failed", b"failed to create dri", b"glx visual", b"_kgspprocessrpcevent", b"is in use by driver",
+    b"nvlsm", b"table & pba", b"outside of specified bar",
+    b"qrhigles2", b"failed to create rhi", b"valid power limit", b"interrupt remapping", b"no devices detected",
+    b"primary buffer", b"primary surface", b"disagrees about version", b"gpl-only symbols",
 )  # fmt: skip
 """Of lines that programs and builds write without naming a GPU: texts of phrases of the facts, where these are of such
 lines alone. A test names each phrase whose lines would not be read."""

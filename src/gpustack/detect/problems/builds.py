@@ -80,6 +80,9 @@ def rebuild(scene: Scene, kernel: str) -> str:
     prebuilt = next((m[1] for p in scene.packages if p.installed and (m := re.fullmatch(_PREBUILT, p.name))), None)
     if prebuilt is not None and not scene.installed(r"nvidia-dkms-.*"):
         return cures.command("apt-get", "install", f"linux-modules-nvidia-{prebuilt}-{kernel}")
+    kmp = next((p.name for p in scene.packages if p.installed and re.fullmatch(r"nvidia-.*-kmp-\w+", p.name)), None)
+    if kmp is not None:
+        return f"let zypper install the {kmp} of that release (`zypper search -s {kmp}` lists them)"
     build = cures.command("dkms", "autoinstall", "-k", kernel)
     if "/usr/bin/nvidia-uninstall" in scene.evidence.marks and not _has_dkms(scene):
         return f"{headers(scene, kernel)}, boot {kernel}, and run the driver's .run file again: no dkms builds it here"
