@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.finding_goldens import GOLDEN, ids, named
+from tests.finding_goldens import GOLDEN, ids, mark, marks, named, texts
 from tests.unit.detect import test_fixtures, test_host_threads, test_kernel_threads, test_problems
 
 from gpustack.detect.evidence import RECORD, Evidence
@@ -162,3 +162,10 @@ def test_what_a_change_of_the_host_changes(
     if is_update:
         blocks = ("\n".join((f"[{one}] {host}", *lines)) for (one, host), lines in sorted(held.items()))
         PLACE.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+
+
+def test_the_goldens_hold_hosts_that_are_tested_and_the_texts_that_they_are_told() -> None:
+    assert marks().keys() <= _hosts().keys()
+    told = {one for of in marks().values() for one in of.split()}
+    assert told == texts().keys()
+    assert [one for one, words in texts().items() if mark(one.partition(":")[0], words) != one] == []
