@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from gpustack.detect.parse.pci import BASE
 from gpustack.detect.scene import Scene
-from gpustack.detect.services import JOURNAL
+from gpustack.detect.services import JOURNAL, LOGS
 from gpustack.model.host import Looked, Unseen
+from gpustack.system.paths import matches
 
 _ABSENT = "not there"
 _DENIED = "Permission denied"
@@ -36,6 +37,10 @@ def _areas(scene: Scene) -> Iterator[tuple[str, str]]:
     journal = evidence.commands.get(JOURNAL)
     if journal is not None:
         yield "journal of services", "" if journal.code == 0 else journal.err
+    has_log = any(matches(path, pattern) for path in evidence.files for pattern in LOGS)
+    yield "logs of services and programs", "" if has_log else "none is there, or none has a line about GPUs"
+    yield "package sources", "" if scene.sources else "none is there"
+    yield "engine files of TensorRT", "not searched: `verify tensorrt --engine FILE` reads one"
     yield "NVML", _nvml(scene)
     if scene.environment == "bare-metal":
         yield "Secure Boot", "" if scene.secure_boot is not None else "the firmware does not tell"

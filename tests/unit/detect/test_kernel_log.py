@@ -124,13 +124,18 @@ def test_where_it_was_looked_is_said(tmp_path: Path, matrix: Matrix) -> None:
     assert unseen["packages"] == "no package database that can be read"
     assert unseen["kernel log"] == "no file of /var/log and no journal holds the kernel's messages"
     assert unseen["NVML"] == "not asked: this is a tree of files"
+    assert unseen["package sources"] == "none is there"
+    assert unseen["logs of services and programs"] == "none is there, or none has a line about GPUs"
+    assert unseen["engine files of TensorRT"] == "not searched: `verify tensorrt --engine FILE` reads one"
     last = lines(host)[-1]
     assert last.startswith("looked at: PCI bus, loaded modules")
     assert "kernel log (no file of /var/log" in last
     put(tmp_path, "var/log/kern.log", BOOT)
+    put(tmp_path, "var/log/slurmd.log", "error: gpu/nvml: Failed to initialize NVML\n")
+    put(tmp_path, "etc/apt/sources.list", "deb https://deb.example/ stable main\n")
     seen = detect(tmp_path, matrix).looked
     assert seen is not None
-    assert "kernel log" in seen.at
+    assert {"kernel log", "logs of services and programs", "package sources"} <= {*seen.at}
 
 
 def test_a_tree_without_anything_to_look_at_gets_no_clean_bill(tmp_path: Path, matrix: Matrix) -> None:

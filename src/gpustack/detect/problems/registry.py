@@ -39,7 +39,7 @@ DETECTORS: dict[str, Detector] = {}
 
 
 def detects(identity: str) -> Callable[[Detector], Detector]:
-    """Register a detector for a conflict. Raises ValueError for a second one, which would take the first one's place."""
+    """Register the detector of a conflict. Raises ValueError for a second one, which would replace the first."""
 
     def register(function: Detector) -> Detector:
         if identity in DETECTORS:
