@@ -44,7 +44,7 @@ CUDA = [
         35,
         "error 35 (cudaErrorInsufficientDriver): the driver is too old for the CUDA runtime of the program, or no driver library was found",
         "`gpustack install driver`, or build with an older toolkit; `gpustack verify cuda` checks their compatibility",
-        "install a newer driver on the container's host, or use an image with an older CUDA",
+        "where `nvidia-smi` does not run in it, start it with its GPUs (--gpus all; a pod: runtimeClassName: nvidia): without the driver's libcuda CUDA says the same; else install a newer driver on the container's host, or use an image with an older CUDA",
     ),
     (
         46,
