@@ -33,14 +33,13 @@ def missing(scene: Scene) -> Iterator[Finding]:
             stem = match["any"] or match[1]
             number = match["major"] or match["number"]
             name = f"{stem}.so.{number}"
-            if (number, stem) in _BY_MINOR:
-                name += match["rest"] or ""
+            rest = (match["rest"] or "").rstrip(".") if (number, stem) in _BY_MINOR else ""
+            name += rest
             if name in told:
                 continue
             told.add(name)
             component, major = _release(stem, number)
-            if component == "cuda" and (number, stem) in _BY_MINOR and re.match(r"\.\d", match["rest"] or ""):
-                major += (match["rest"] or "")[:2]
+            major += re.sub(r"^(\.\d).*", r"\1", rest)
             here = [copy for copy in scene.copies if copy.component == component]
             others = ", ".join(dict.fromkeys(copy.path for copy in here))
             if any(copy.soname == name and copy.wins for copy in here):

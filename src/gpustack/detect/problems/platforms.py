@@ -10,13 +10,16 @@ from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
+_MOST_NAMES = 6
+"""The most packages that are named."""
+
 _VIRTUAL_NAMES = later(r"\bGRID\b|\bvGPU\b|\b\w+-\d+[QCAB]\b")
 
 
 @detects("eol_distro")
 def end_of_life(scene: Scene) -> Iterator[Finding]:
     """A release past its end of life."""
-    if scene.os.eol and scene.evidence.date and scene.os.eol < scene.evidence.date:
+    if scene.os.eol and scene.os.eol < scene.evidence.date:
         row = scene.matrix.system(scene.os.system)
         lts = row.lts if row is not None else ""
         kept = f"; long-term support lasts until {lts}" if lts > scene.evidence.date else ""
@@ -96,10 +99,7 @@ def vgpu_guest(scene: Scene) -> Iterator[Finding]:
 @detects("vgpu_host_cc")
 def vgpu_host(scene: Scene) -> Iterator[Finding]:
     """A vGPU host."""
-    marks = [
-        path for path in ("/usr/bin/nvidia-vgpu-mgr", "/usr/lib/nvidia/sriov-manage") if path in scene.evidence.marks
-    ]
-    if "/usr/bin/nvidia-vgpu-mgr" in marks or scene.installed(r"nvidia-vgpu-.*|NVIDIA-vGPU-.*"):
+    if "/usr/bin/nvidia-vgpu-mgr" in scene.evidence.marks or scene.installed(r"nvidia-vgpu-.*|NVIDIA-vGPU-.*"):
         yield Finding(message="this is a vGPU host: its driver is the vGPU manager's", severity="warn")
 
 
@@ -139,7 +139,7 @@ def reboot_pending(scene: Scene) -> Iterator[Finding]:
     marks = ("/run/reboot-required", "/var/run/reboot-required")
     if scene.environment not in {"container", "chroot"} and any(scene.evidence.has(path) for path in marks):
         names = (scene.evidence.text("/run/reboot-required.pkgs", "/var/run/reboot-required.pkgs") or "").split()
-        why = f" (for {', '.join(dict.fromkeys(names[:6]))})" if names else ""
+        why = f" (for {', '.join(dict.fromkeys(names[:_MOST_NAMES]))})" if names else ""
         yield Finding(message=f"a reboot is pending{why}", fix="reboot", reboot=True, severity="info")
 
 

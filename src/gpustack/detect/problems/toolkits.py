@@ -45,14 +45,8 @@ def stale_link(scene: Scene) -> Iterator[Finding]:
             reboot=False,
         )
     default = default_toolkit(evidence, scene.toolkits)
-    newest_kit = scene.toolkits[-1] if scene.toolkits else None
-    if (
-        target is not None
-        and default is not None
-        and newest_kit is not None
-        and default is not newest_kit
-        and newest_kit.path != "/usr"
-    ):
+    newest_kit = scene.toolkits[-1] if scene.toolkits else default
+    if target and default and newest_kit and newest_kit is not default and newest_kit.path != "/usr":
         yield Finding(
             message=f"/usr/local/cuda points at {default.path} ({default.version}) although {newest_kit.path} is "
             f"installed too",
