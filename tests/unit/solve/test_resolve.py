@@ -131,6 +131,68 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
 
 
 @pytest.mark.parametrize(
+    ("on", "texts", "options", "component", "reasons"),
+    [
+        (
+            host(HOPPER),
+            ("driver",),
+            {"policy": "newest"},
+            "driver",
+            ["asked: requested (any version)", "newest: newest compatible version (newest policy)"],
+        ),
+        (
+            host(HOPPER),
+            ("driver<590",),
+            {},
+            "driver",
+            [
+                "asked: requested (older than 590)",
+                "policy: newest compatible release of a long-term support branch (R580)",
+                "refused-newer: 590.1 was not requested",
+            ],
+        ),
+        (
+            host(HOPPER),
+            ("cuda",),
+            {},
+            "cuda",
+            [
+                "asked: requested (any version)",
+                "newest: newest compatible version (production policy)",
+                "refused-newer: 13.2.0 not chosen: CUDA 13.2.x recommends driver 600 or newer",
+            ],
+        ),
+        (
+            host(SXM),
+            ("fabric-manager",),
+            {},
+            "driver",
+            [
+                "needed-by: needed: Fabric Manager requires driver in exactly the same version",
+                "policy: newest compatible release of a production branch (R595)",
+                "refused-newer: 615.1 refused: Driver requires Fabric Manager in exactly the same version; here it is 595.1",
+            ],
+        ),
+        (
+            host(HOPPER, driver="535.1"),
+            ("cuda>=12",),
+            {},
+            "driver",
+            [
+                "needed-by: needed: CUDA 12.x requires driver 525 or newer",
+                "installed: 535.1 is installed and compatible",
+            ],
+        ),
+    ],
+)
+def test_why_a_version_was_picked(
+    on: Host, texts: tuple[str, ...], options: dict[str, object], component: str, reasons: list[str]
+) -> None:
+    picks = {pick.component: pick for pick in ask(on, *texts, **options).picks}
+    assert [f"{reason.role}: {reason.text}" for reason in picks[component].reasons] == reasons
+
+
+@pytest.mark.parametrize(
     ("on", "texts", "options", "wanted"),
     [
         (
