@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.finding_goldens import GOLDEN, ids, mark, marks, named, texts
-from tests.unit.detect import test_fixtures, test_host_threads, test_kernel_threads, test_problems
+from tests.unit.detect import test_fixtures, test_host_threads, test_kernel_threads, test_pasted, test_problems
 
 from gpustack.detect.evidence import RECORD, Evidence
 from gpustack.detect.gather import gather
+from gpustack.detect.pasted import read_pasted
 from gpustack.detect.problems import DETECTORS
 from gpustack.detect.record import read_record
 from gpustack.detect.scene import build_scene
@@ -93,6 +94,8 @@ def _hosts() -> dict[str, Any]:
             makers[name] = lambda root, case=case: test_host_threads.evidence_of(root, case)
     for name, thread in named("kernel-threads", test_kernel_threads.THREADS):
         makers[name] = lambda root, thread=thread: gather(test_kernel_threads.tree(root, thread))
+    for name, case in test_pasted.NAMED:
+        makers[name] = lambda _, case=case: read_pasted(case["text"], load_matrix())
     for name in test_fixtures.NAMES:
         folder = test_fixtures.FIXTURES / name
         is_record = (folder / RECORD).is_file()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.finding_goldens import GOLDEN, text
 from tests.matching import lines_of
 from tests.reading import cases_in
 
@@ -15,12 +16,13 @@ from gpustack.detect.build import host_of
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.gather import gather
 from gpustack.detect.problems.grammar import Status, cause
-from gpustack.detect.problems.phrases import Phrase
+from gpustack.detect.problems.phrases import Cause, Phrase
 from gpustack.detect.problems.programs import Program
 from gpustack.detect.scene import build_scene
 from gpustack.detect.services import ServiceReader, about_gpus
 from gpustack.detect.tree import Tree
 from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.host import Problem
 
 CASES: dict[str, Any] = cases_in(Path(__file__).parents[2] / "cases/log-lines.yaml")
 HEALTHY: dict[str, list[str]] = cases_in(Path(__file__).parents[2] / "cases/healthy-logs.yaml")["logs"]
@@ -143,24 +145,58 @@ GENERAL = {
 """Rows that are read in logs of single programs alone: their words would fill the log of all with other lines."""
 
 
+PLAIN_HOST = {"/etc/os-release": 'ID=ubuntu\nVERSION_ID="24.04"\n'}
+
+
+def found_in(matrix: Matrix, *lines: str, marks: dict[str, str] | None = None) -> tuple[Problem, ...]:
+    """The findings on a host whose log has these lines, and nothing else."""
+    files = {**PLAIN_HOST, "/var/log/syslog": "".join(f"Nov  1 10:00:00 h {line}\n" for line in lines)}
+    return host_of(Evidence(files=files, marks=marks or {}), matrix).problems
+
+
 def told(matrix: Matrix, *lines: str, marks: dict[str, str] | None = None) -> list[str]:
-    """What is said of a host whose log has these lines, and nothing else."""
-    files = {
-        "/etc/os-release": 'ID=ubuntu\nVERSION_ID="24.04"\n',
-        "/var/log/syslog": "".join(f"Nov  1 10:00:00 h {line}\n" for line in lines),
-    }
-    found = host_of(Evidence(files=files, marks=marks or {}), matrix).problems
+    """What is said of these lines where no row describes them."""
+    found = found_in(matrix, *lines, marks=marks)
     assert all(problem.severity == "info" for problem in found if problem.id == UNEXPLAINED)
     return [f"{problem.message} | {problem.fix}" for problem in found if problem.id == UNEXPLAINED]
 
 
 @pytest.mark.parametrize("case", CASES["judged"], ids=lambda case: case["line"][:60])
 def test_a_line_says_its_cause(case: dict[str, Any], matrix: Matrix) -> None:
-    scene = build_scene(Evidence(files={"/etc/os-release": 'ID=ubuntu\nVERSION_ID="24.04"\n'}), matrix)
+    scene = build_scene(Evidence(files=PLAIN_HOST), matrix)
     found = cause(scene, case["line"])
     assert found is not None
     said = f"{found.says} | {found.fix}"
     assert [words for words in case["tells"] if words not in said] == []
+
+
+def test_all_that_is_said_of_each_line_is_golden(matrix: Matrix, update_golden: bool) -> None:
+    """On a host with nothing but the line, and inside a container of a host that has driver and toolkit."""
+    plain, full = build_scene(Evidence(files=PLAIN_HOST), matrix), build_scene(gather(HOST), matrix)
+    lines = [case["line"] for case in CASES["judged"]]
+    lines += [line for program in CASES["programs"].values() for line in program["fails"]]
+    blocks = []
+    for line in dict.fromkeys(lines):
+        said = [f"{problem.id}\n{text(problem)}" for problem in found_in(matrix, line)]
+        alone, inside = cause(plain, line), cause(full, line, inside=True)
+        mark = "no cause" if alone is None else "sure" if alone.sure else "not sure"
+        others = [one for one in (alone, inside) if one is not None]
+        rest = dict.fromkeys(_whole(one) for one in others if not _is_in(one, said))
+        blocks.append("\n".join([line, *said, mark, *rest]))
+    place = GOLDEN / "lines.txt"
+    if update_golden:
+        place.write_text("\n\n".join(blocks) + "\n", "utf-8")
+    held = place.read_text("utf-8").rstrip("\n").split("\n\n")
+    assert [block for block in blocks if block not in held] == [], "read, then run with --update-golden"
+    assert held == blocks
+
+
+def _is_in(one: Cause, said: list[str]) -> bool:
+    return any(one.says in words and one.fix in words for words in said)
+
+
+def _whole(one: Cause) -> str:
+    return f"{one.says} | {one.fix} | {'sure' if one.sure else 'not sure'} | {' '.join(one.src)}"
 
 
 def test_a_line_that_a_phrase_finds_holds_one_of_its_words(matrix: Matrix) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.finding_goldens import Findings, named
 from tests.reading import cases_in
 
 from gpustack.detect import pasted
@@ -19,6 +20,7 @@ from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 
 CASES: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/pasted-texts.yaml")["texts"]
+NAMED = named("pasted-texts", ({"thread": case["source"], **case} for case in CASES))
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +44,17 @@ def _read(host: Host) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{number}: {one['source']}" for number, one in enumerate(CASES)])
-def test_a_pasted_text_is_a_host(case: dict[str, Any], tmp_path: Path, matrix: Matrix) -> None:
+@pytest.mark.parametrize(("name", "case"), NAMED, ids=[name for name, _ in NAMED])
+def test_a_pasted_text_is_a_host(
+    name: str, case: dict[str, Any], tmp_path: Path, matrix: Matrix, findings: Findings
+) -> None:
     host = _host(tmp_path, case["text"], matrix)
+    findings.compare(name, host.problems)
     said = [f"{one.message} | {one.fix}" for one in host.problems]
     read = _read(host)
-    for name, expected in case.get("host", {}).items():
-        found = read[name]
-        assert (found.items() >= expected.items()) if isinstance(expected, dict) else found == expected, (name, found)
+    for what, expected in case.get("host", {}).items():
+        found = read[what]
+        assert (found.items() >= expected.items()) if isinstance(expected, dict) else found == expected, (what, found)
     for words in case.get("tells", ()):
         assert any(all(word in one for word in words) for one in said), (words, said)
     for word in case.get("never", ()):
