@@ -93,7 +93,8 @@ _LSMOD = later(r"(nvidia(?:_\w+)?|nouveau|nova_core|vfio_pci) +(\d+) +(\d+)(?: +
 _NVRM = later(r"NVRM version: ")
 _SECURE = later(r"SecureBoot (?:enabled|disabled)$")
 _OPTIONS = later(r"BOOT_IMAGE=\S+ ")
-_NVCC = later(r"Cuda compilation tools, release [\d.]+, V(\d+\.\d+\.\d+)|CUDA runtime version *: (\d+\.\d+\.\d+)$")
+_NVCC = later(r"Cuda compilation tools, release (\d+\.\d+),|CUDA runtime version *: (\d+\.\d+)\.\d+$")
+"""By nvcc's own build number, which several releases of CUDA share: it tells the first two numbers of theirs."""
 _TORCH = later(r"PyTorch version *: (\d\S*)$")
 _WHEEL = later(r"(?:\[(?:pip3?|conda)\] )?([A-Za-z][\w.-]*?)(?:==| {1,60})(\d[\w.+!]*)(?: +pypi_0)?(?: +pypi)?$")
 _PYTHON = later(r"\W*Python(?: version)?\W{1,40}(3\.\d+)(?:\.\d+)?\b", re.IGNORECASE)
@@ -243,8 +244,7 @@ def _system(told: dict[str, list[str]], matrix: Matrix) -> Iterator[tuple[str, s
     for machine in machines[:1]:
         yield "/proc/sys/kernel/arch", f"{machine}\n"
     for version in told["toolkit"][:1]:
-        folder = f"/usr/local/cuda-{'.'.join(version.split('.')[:2])}"
-        yield f"{folder}/version.json", json.dumps({"cuda": {"name": "CUDA SDK", "version": version}})
+        yield f"/usr/local/cuda-{version}/version.json", json.dumps({"cuda": {"name": "CUDA SDK", "version": version}})
 
 
 def _spelled(name: str) -> str:

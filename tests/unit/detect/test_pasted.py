@@ -19,6 +19,7 @@ from gpustack.errors import UsageError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 
+FIXTURES = Path(__file__).parents[2] / "fixtures/pasted"
 CASES: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/pasted-texts.yaml")["texts"]
 NAMED = named("pasted-texts", ({"thread": case["source"], **case} for case in CASES))
 
@@ -59,6 +60,20 @@ def test_a_pasted_text_is_a_host(
         assert any(all(word in one for word in words) for one in said), (words, said)
     for word in case.get("never", ()):
         assert not any(word in one for one in said), (word, said)
+
+
+def test_outputs_of_commands_on_an_h100_tell_what_detect_tells_there(matrix: Matrix) -> None:
+    """What a container on a real machine answered to the commands that people paste; `detect` said the same of it."""
+    host = detect(FIXTURES / "h100.txt", matrix)
+    read = _read(host)
+    assert (read["system"], read["driver"], read["gpus"]) == ("Ubuntu 24.04 LTS", "580.159.04", ["H100 80GB HBM3"])
+    assert host.kernel == "6.18.44-fc-v657-gpu"
+    assert host.module is not None
+    assert (host.module.version, host.module.flavour, host.module.loaded) == ("580.159.04", "open", True)
+    versions = {name: entry.version for name, entry in host.installed.items() if name != "driver"}
+    assert versions == {"cuda": "13.0", "cudnn": "9.14.0.64", "nccl": "2.28.3"}
+    assert read["packages"].items() >= {"torch": "2.11.0", "torchvision": "0.26.0", "nvidia-cublas": "13.1.0.3"}.items()
+    assert [problem.id for problem in host.problems] == ["held_packages"]
 
 
 def test_every_kind_of_line_stands_in_a_text() -> None:
