@@ -8,8 +8,9 @@ import pytest
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
+from gpustack.model.own_file import OwnFile
 from gpustack.model.request import Request
-from gpustack.solve import sentences
+from gpustack.solve import reasons, sentences
 from gpustack.solve.causes import (
     Asked,
     Constraint,
@@ -23,8 +24,9 @@ from gpustack.solve.causes import (
     Pair,
     Unwanted,
 )
-from gpustack.solve.question import Question
+from gpustack.solve.question import Candidate, Question
 from gpustack.solve.requirements import merge, parse_requirement
+from gpustack.solve.search import Search
 
 V100 = "Tesla V100-SXM2-16GB"
 
@@ -271,3 +273,48 @@ def test_values_of_the_host_are_listed(matrix: Matrix) -> None:
     question = about(matrix, host, "cuda")
     assert sentences._values(question, "compute-capability") == ("8.9", "7.0")
     assert sentences._values(question, "cuda")[0] == question.candidates("cuda")[0].version
+
+
+def test_what_runs_on_a_jetson_is_told_once_for_all_rules(matrix: Matrix) -> None:
+    host = describe(matrix, os="jetpack6.2", arch=None, gpus=("Jetson AGX Orin",))
+    question = about(matrix, host, "container-toolkit")
+    (cuda,) = sentences.constraint_sentences(question, HostLimit("cuda", "l4t"))
+    (nccl,) = sentences.constraint_sentences(question, HostLimit("nccl", "l4t"))
+    assert cuda.text == "Of CUDA, Jetson Linux 36.4.3 runs 12.9.2, 12.9.1, 12.9.0 and 12.8.2"
+    assert nccl.text == "Of NCCL, Jetson Linux 36.4.3 runs none that is known"
+    assert len(cuda.sources) == len(set(cuda.sources)) == sentences.MOST_RULES
+    # What is asked for is held against each rule.
+    asked = sentences.constraint_sentences(about(matrix, host, "cuda"), HostLimit("cuda", "l4t"))
+    assert len(asked) > 1
+    assert asked[-1].text == "This host has Jetson Linux 36.4.3"
+
+
+def own(name: str, cuda: str) -> OwnFile:
+    return OwnFile(
+        path=f"/home/u/{name}", component="cudnn", form="tar", file=name, version="9.10.2", arch="x86_64",
+        sha256=name[0] * 64, size=9, cuda=cuda,
+    )  # fmt: skip
+
+
+def test_own_files_are_named_as_where_a_component_is_from(matrix: Matrix, mixed: Host) -> None:
+    pick = Candidate(component="cudnn", version="9.10.2", release=None)
+    question = about(matrix, mixed, "cudnn", files=(own("a.tar.xz", "12"), own("b.tar.xz", "12")))
+    why = reasons._choice(question, Search(question), {}, pick)
+    assert why is not None
+    assert (why.role, why.text) == (
+        "asked",
+        "from a.tar.xz (sha256 aaaaaaaaaaaa) and b.tar.xz (sha256 bbbbbbbbbbbb)",
+    )
+    assert sentences.refusal_in_words(question, NoOffer("cudnn", "13.0")).text == (
+        "a.tar.xz (sha256 aaaaaaaaaaaa) is built for CUDA 12"
+    )
+    unnamed = about(matrix, mixed, "cudnn", files=(own("a.tar.xz", ""),))
+    assert sentences.refusal_in_words(unnamed, NoOffer("cudnn", "13.0")).text == (
+        "a.tar.xz (sha256 aaaaaaaaaaaa) is built for CUDA of a release that it does not name"
+    )
+
+
+def test_what_comes_along_without_a_rule_is_needed_by_another_component(matrix: Matrix, mixed: Host) -> None:
+    pick = Candidate(component="cudnn", version="9.10.2", release=None)
+    why = reasons._origin(about(matrix, mixed, "cuda"), {"cudnn": pick}, "cudnn")
+    assert (why.role, why.text) == ("needed-by", "needed by another component")
