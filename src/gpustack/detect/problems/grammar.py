@@ -344,7 +344,7 @@ def _module(scene: Scene, line: str) -> Cause | None:
     if "exec format" in why or "invalid argument" in why or "unknown symbol" in why:
         return Cause(
             says=f"the kernel module {name} is not built for this kernel ({why})",
-            fix=f"rebuild it: reinstall the driver with the headers of kernel {scene.kernel or 'that runs'}; "
+            fix=f"rebuild it: reinstall the driver with the headers of kernel {scene.kernel or '(`uname -r`)'}; "
             f"{plan('driver')}",
             sure=True,
         )
