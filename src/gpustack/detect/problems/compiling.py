@@ -18,7 +18,7 @@ ABOUT = later(
     r"include path is not compatible with this release of Thrust|cudaMemLocation|bare_metal_version|"
     r"namespace \"(?:cub|thrust)\"|identifier \"cu(?:dnn|blas|sparse|solver|fft)|C\+\+ versions less than C\+\+1|"
     r"undefined reference to .(?:cu|nccl|nvml|nvrtc)|"
-    r"/usr/(?:include|lib)/\S+\(\d+\): (?:catastrophic )?error"
+    r"/usr/(?:include|lib)/\S+\(\d+\): (?:catastrophic )?error|parameter packs not expanded"
 )
 """Lines about such builds that need not name NVIDIA."""
 
@@ -37,7 +37,12 @@ _MISMATCH = later(
 )
 _MISMATCH_RAW = later(r"detected CUDA version \(%s\) mismatches .{0,300}'(?P<here>\d[\d.]*)', '(?P<wanted>\d[\d.]*)'\)")
 """Some releases of PyTorch print the sentence and its words apart."""
-_ARCHITECTURE = later(r"[Uu]nsupported gpu architecture '?(?P<compute>compute_\w+)|'(?P<code>sm_\w+)' is not defined\b")
+_MISMATCH_CUT = later(r"detected CUDA version \((?P<here>[\d.]+)\) mismatches the version that was used to compile\s*$")
+"""PyTorch breaks the line before its own release of CUDA."""
+_ARCHITECTURE = later(
+    r"[Uu]nsupported gpu architecture '?(?P<compute>compute_\w+)|"
+    r"'(?P<code>sm_\w+|native)' is not defined\b"
+)
 _NO_TOOLKIT = later(
     r"[Ff]ailed to find nvcc|No CMAKE_CUDA_COMPILER|CUDA_TOOLKIT_ROOT_DIR|Could (?:NOT|not) find (?:CUDA|nvcc)|"
     r"CUDA_HOME environment variable is not set|'nvcc' failed: No such file|nvcc was not found|"
@@ -124,7 +129,12 @@ def _compiler(scene: Scene, line: str) -> Cause | None:
 def _versions(_: Scene, line: str) -> Cause | None:
     found = _MISMATCH.search(line) or _MISMATCH_RAW.search(line)
     if found is None:
-        return None
+        cut = _MISMATCH_CUT.search(line)
+        return cut and Cause(
+            says=f"nvcc is of CUDA {cut['here']} and PyTorch was built for another, which the next line names",
+            fix=f"{plan('cuda')} with that release, and CUDA_HOME to it; or the wheel of PyTorch for {cut['here']}",
+            sure=True,
+        )
     return Cause(
         says=f"nvcc is of CUDA {found['here']} and PyTorch was built for {found['wanted']}",
         fix=f"{plan('cuda==' + found['wanted'] + '.*')} and CUDA_HOME to it; or the wheel of PyTorch for "
@@ -139,6 +149,12 @@ def _architecture(_: Scene, line: str) -> Cause | None:
         return None
     name = found["compute"] or found["code"]
     who, own = "nvcc that ran", ""
+    if name == "native":
+        return Cause(
+            says="the nvcc that ran does not know the architecture native: it is older than CUDA 11.6",
+            fix=f"{plan('cuda')} installs a newer one, first on PATH; or name the GPU's architecture (-arch=sm_86)",
+            sure=True,
+        )
     if found["code"]:
         who = "nvcc that ran, or the ptxas of Triton,"
         own = "; Triton (PyTorch, vLLM): a newer one, or TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of that CUDA"

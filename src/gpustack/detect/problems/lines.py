@@ -13,7 +13,17 @@ from gpustack.detect.problems.phrases import Cause, may_state, stated
 from gpustack.detect.problems.programs import Program, writer
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import LogRow, is_like
-from gpustack.detect.problems.signs import about_host, is_about, logs, quoted, sandboxed, side
+from gpustack.detect.problems.signs import (
+    OF_PROGRAMS,
+    Code,
+    about_host,
+    is_about,
+    logs,
+    numbers_of,
+    quoted,
+    sandboxed,
+    side,
+)
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
@@ -21,11 +31,11 @@ MOST = 5
 """The number of lines that are shown, the gravest first."""
 
 STACK = later(
-    r"nvidia|nvrm|(?<!barra)cuda|cudnn|cublas|nvml|nvenc|nvdec|cuvid|nccl|nouveau|tensorrt|libnvinfer|\[trt\]|vgpu|gridd|"
+    r"nvidia|nvrm|(?<!barra)cuda|\bnvcc\b|\bptxas\b|cudnn|cublas|nvml|nvenc|nvdec|cuvid|nccl|nouveau|tensorrt|libnvinfer|\[trt\]|vgpu|gridd|"
     r"\bcdi\b|dcgm|"
     r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
     r"libcu(?:da|blas|sparse|fft|rand|solver|file|pti|tensor|dss)|gdrdrv|\bI[A-Z]\w+::\w+: Error Code|"
-    r"Error Code \d+: (?:Internal|API Usage) Error|"
+    r"\w\.(?:cpp|h)::\w+::\d+\] Error Code \d|Error Code \d+: (?:Internal|API Usage) Error|"
     r"peermem|nvsm|\blibnv[a-z]|optix|hostengine|vfio|hostpci|sysfsdev|nvproxy|NET/OFI|\bmps\b|gres[/.: ]|/dev/dxg",
     re.IGNORECASE,
 )
@@ -44,7 +54,7 @@ _OF_PROGRAMS = later(r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719
 OTHERS = later(
     r"sshd\b|CRON\b|sudo\b|"
     r"polkit|packagekitd|fwupd|tracker-(?:miner|extract)|"
-    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug(?!.*vmconsole=)|Mali|habana|"
+    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug(?!.*vmconsole=)|\bMali\b|habana|"
     r"(?-i:(?<!=)\bDEBUG\b)(?!.*produced output: )",
     re.IGNORECASE,
 )
@@ -74,7 +84,7 @@ _QUIET = later(
 )
 HARMLESS = later(
     r"module verification failed|taint|loading NVIDIA UNIX|\bno errors?\b|\b0 errors|without error|"
-    r"error[=:] ?(?:null|nil|none|\"\"|<nil>|0\b)|"
+    r"error[=:] ?(?:null|nil|none|\"\"|<nil>)|"
     r"errors?[=:] ?(?:0\b(?! active drivers)|\[\])|i2c timeout error|ucsi_ccg|i2c_transfer failed|persistence mode|"
     r"is not a symbolic link|_DSM|(?<!option will be )ignor(?:ing|ed)(?!: Missing dependencies| nvidia\S*-kmod as)|"
     r"NUMA node|"
@@ -88,7 +98,7 @@ HARMLESS = later(
     r"error[._-]?log|Not found in dkms status|nvidia-modprobe\b[^']*' failed|"
     r"(?<!NVIDIA )error handler|errors enabled|round-off errors|"
     r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
-    r"skipping|optional|(?<!not )(?<!not terminate )successfully|"
+    r"Can't verify X Server version|skipping|optional|(?<!not )(?<!not terminate )successfully|"
     r"retry succeeded|Direct firmware load for .*regulatory|not configured as a|"
     r"NVIDIA probe routine was not called|"
     r"unknown parameter .* ignored|/errors?/|\bon_?error\b|failed_count=0|failed=0|unreachable=0|errors_total|"
@@ -117,7 +127,7 @@ _FOLLOWS = later(
 
 _AFTER = later(
     r"kernel errors might be asynchronously|For debugging consider passing|TORCH_USE_CUDA_DSA|See root cause above|"
-    r"no usable GPU found|one possible reason is|MUL_MAT failed|ggml-cuda\.cu:\d+: CUDA error$|"
+    r"no usable GPU found|one possible reason is|ggml_cuda_compute_forward: \w+ failed|ggml-cuda\.cu:\d+: CUDA error$|"
     r"while opening (?:en|de)coder|Could not open encoder before EOF|Failed setup for format|Failed to set value '|"
     r"Device creation failed: -|Device setup failed for|No device available for decoder|sending frames to consumers|"
     r"Task finished with error|Terminating thread with|Error (?:initializing|opening) output|Conversion failed|"
@@ -136,7 +146,11 @@ _AFTER = later(
     r"Session never registered|System resumed again|CUDA error: unrecognized error code|"
     r"nvidia-gridd.*(?:Failed to register client|Unable to open directory)|ERROR: Installation has failed|"
     r"pyxis: couldn't start container|spank: required plugin|Failed to invoke spank plugin stack|"
-    r"Failed to uninstall nvidia driver components",
+    r"Failed to uninstall nvidia driver components|"
+    r"caused by a system or configuration error in the Fabric Manager|"
+    r"Disable NVLS \(NCCL_NVLS_ENABLE=0\)|nccl(?:UnhandledCuda|System|Internal)Error: |"
+    r"Failed to create an execution context|Executor worker returned error|create_\w+_bin(?::\d+)?>?:? .*failed|"
+    r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 
@@ -312,8 +326,12 @@ class _Known:
         return [row for row in rows if row.mended or is_like(self._scene, row)]
 
     @cached_property
-    def _codes(self) -> list[str]:
-        return [row.text for row in self._scene.matrix.rows("driver-errors", "cuda", CodeText) if row.text]
+    def _codes(self) -> list[Code]:
+        return [code for code in self._scene.matrix.rows("driver-errors", "cuda", Code) if code.code not in OF_PROGRAMS]
+
+    def _has_code(self, line: str) -> bool:
+        numbers = numbers_of(line)
+        return any(code.is_in(line, numbers) for code in self._codes)
 
     def explains(self, line: str) -> bool:
         """Whether a row describes the line, so that another finding tells it."""
@@ -321,7 +339,7 @@ class _Known:
         messages = self._scene.matrix.rows("driver-errors", "kernel_log", KernelRow)
         return (
             any(is_about(row, line, folded) for row in self._rows)
-            or any(words in line for words in self._codes)
+            or (self._has_code(line) and not stated(self._scene, line))
             or any(all(words in line for words in row.wants) for row in messages)
         )
 
@@ -332,19 +350,19 @@ def _is_kernels(path: str, line: str) -> bool:
 
 
 def _is_grave(scene: Scene, line: str, *, is_stated: bool) -> bool:
-    """Whether a line reports a failure, by its words or by a row, and not one that healthy hosts report."""
-    is_failure = bool(_LEVEL.search(line) or _GRAVE.search(line)) or (is_stated and stated(scene, line) is not None)
-    is_own = _OF_PROGRAMS.search(line) is not None and not scene.evidence.excerpt
-    return is_failure and not is_own and not OTHERS.search(line) and not HARMLESS.search(line)
+    """Whether a line reports a failure, by its words or by a row, and not one that healthy hosts report.
+
+    A row that is sure of its message knows more than words that mostly stand in harmless lines.
+    """
+    if OTHERS.search(line) or (_OF_PROGRAMS.search(line) and not scene.evidence.excerpt):
+        return False
+    message = stated(scene, line) if is_stated else None
+    if message is not None and message.sure:
+        return True
+    return bool(message or _LEVEL.search(line) or _GRAVE.search(line)) and not HARMLESS.search(line)
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):
     """Texts of a message of the kernel's log that a row explains."""
 
     wants: tuple[str, ...]
-
-
-class CodeText(Struct, frozen=True, kw_only=True):
-    """What CUDA prints of an error that a row explains."""
-
-    text: str = ""

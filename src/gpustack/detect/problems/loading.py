@@ -13,7 +13,7 @@ from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
 MISSING = later(
-    r"\b(lib(?P<stem>cudart|cublas(?:Lt)?|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cudnn\w*|nvinfer(?!_plugin_tensorrt_llm)\w*|nccl))"
+    r"\b(lib(?P<stem>cudart|cublas(?:Lt)?|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cudnn\w*|nvinfer(?!_plugin_tensorrt_llm|\w*_win\.)\w*|nccl))"
     r"\.so\.(?P<number>\d+)(?P<rest>[\d.]*)(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
     r"|Unable to load any of \{(?P<any>libcudnn\w*)\.so\.(?P<major>\d+)"
 )

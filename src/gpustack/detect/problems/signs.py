@@ -10,6 +10,7 @@ from gpustack.detect.bus import ABOVE
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.mismatch import loaded_and_found
+from gpustack.detect.problems.phrases import stated
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
@@ -18,7 +19,7 @@ from gpustack.patterns import later
 from gpustack.system.paths import matches
 
 _WIDTH = 260
-_OF_PROGRAMS = {2, 719}
+OF_PROGRAMS = {2, 719}
 """Errors that programs cause themselves."""
 
 _OF_COMPAT = {803, 804}
@@ -71,11 +72,11 @@ def service_log(scene: Scene) -> Iterator[Finding]:
             least = plan_for(scene, line) if row.demand else ""
             first = f"{least} installs a driver that has it; " if least else ""
             yield structs.replace(finding, fix=f"{first}{finding.fix}{sandboxed(path)}")
-    lines = [(path, line, _numbers(line)) for path, text in texts for line in text.splitlines()]
+    lines = [(path, line, numbers_of(line)) for path, text in texts for line in text.splitlines()]
     everything = "\n".join(line for _, line, _ in lines)
     every_number = frozenset[str]().union(*(numbers for _, _, numbers in lines))
     for code in scene.matrix.rows("driver-errors", "cuda", Code) if lines else ():
-        if code.code in _OF_PROGRAMS or not code.is_in(everything, every_number):
+        if code.code in OF_PROGRAMS or not code.is_in(everything, every_number):
             continue
         if code.code in _OF_FAULTS and has_fault(scene):
             continue
@@ -83,7 +84,7 @@ def service_log(scene: Scene) -> Iterator[Finding]:
         if code.code in _OF_COMPAT and compat is None and loaded_and_found(scene) is not None:
             continue  # CUDA takes libraries of another release than the module for those of cuda-compat
         told = ((path, line) for path, line, numbers in lines if code.is_in(line, numbers))
-        place = next(((path, line) for path, line in told if line not in explained), None)
+        place = next(((path, line) for path, line in told if line not in explained and not stated(scene, line)), None)
         if place is not None:
             path, line = place
             is_inside = side(scene, path) == "inside"
@@ -129,7 +130,7 @@ def side(scene: Scene, path: str) -> str:
     return "inside" if scene.environment == "container" or path.startswith(_OF_CONTAINERS) else "outside"
 
 
-def _numbers(line: str) -> frozenset[str]:
+def numbers_of(line: str) -> frozenset[str]:
     """The numbers of CUDA's errors in a line."""
     folded = line.casefold()
     if not any(words in folded for words in _BEFORE_NUMBERS):
