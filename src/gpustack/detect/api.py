@@ -59,7 +59,9 @@ def _with_place(host: Host, text: Path) -> Host:
         replace(one, message=without_places(one.message, name), fix=without_places(one.fix, name))
         for one in host.problems
     )
-    environments = tuple(replace(one, path=without_places(one.path, name)) for one in host.environments or ())
+    if not host.environments:
+        return replace(host, problems=problems)
+    environments = tuple(replace(one, path=without_places(one.path, name)) for one in host.environments)
     return replace(host, problems=problems, environments=environments)
 
 

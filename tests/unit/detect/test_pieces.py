@@ -73,8 +73,8 @@ def _makers() -> dict[str, dict[str, Any]]:
         for identity in of.split() if host in _hosts() else ():
             makers[identity][host] = _hosts()[host]
     for identity, kind, host, change in _changes():
-        makers[identity][f"{kind}: {change['but']}"] = lambda root, host=host, change=change: changed(
-            _hosts()[host](root), change
+        makers[identity][f"{kind}: {' '.join(str(change['but']).split())}"] = lambda root, host=host, change=change: (
+            changed(_hosts()[host](root), change)
         )
     return makers
 
