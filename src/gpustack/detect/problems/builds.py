@@ -118,17 +118,23 @@ def headers(scene: Scene, kernel: str) -> str:
 @detects("detect-module-build")
 def failed(scene: Scene) -> Iterator[Finding]:
     """A build of the driver's module that failed, with the first error of its log."""
-    for log in failed_builds(scene.evidence):
-        told = log.error or ("the build failed" if log.path.endswith(".failed.log") else "")
-        if not re.fullmatch(DRIVER_MODULE, log.module) or not told or _built_since(scene, log):
-            continue
+    for log in told(scene):
         why, fix = _refused(scene, log) or _cause(scene, log)
+        builds_here = log.kernel == scene.kernel and re.search(rf"-(?:k|-kernels) {re.escape(log.kernel)}`$", fix)
         yield Finding(
-            message=f"the module of driver {log.version} was not built for {_kernel_of(scene, log)}: {told} "
-            f"({log.path}). {why}",
-            fix=fix,
+            message=f"the module of driver {log.version} was not built for {_kernel_of(scene, log)}: "
+            f"{log.error or 'the build failed'} ({log.path}). {why}",
+            fix=f"{fix}, then `sudo modprobe nvidia`" if builds_here and not scene.driver_is_loaded else fix,
             reboot=False,
         )
+
+
+def told(scene: Scene) -> Iterator[BuildLog]:
+    """The failed builds of the driver's module that are findings: what follows from one is none of its own."""
+    for log in failed_builds(scene.evidence):
+        has_failed = log.error or log.path.endswith(".failed.log")
+        if has_failed and re.fullmatch(DRIVER_MODULE, log.module) and not _built_since(scene, log):
+            yield log
 
 
 def _kernel_of(scene: Scene, log: BuildLog) -> str:

@@ -140,6 +140,8 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
     seen_running = scene.kernel is not None and has_module(scene, scene.kernel)
     if has_module(scene, kernel) or _runs(scene, kernel):
         return
+    if kernel == scene.kernel and any(log.kernel == kernel for log in builds.told(scene)):
+        return
     if kernel == scene.kernel:
         start = "reboot" if cures.is_image(scene) else "`sudo modprobe nvidia`"
         yield Finding(

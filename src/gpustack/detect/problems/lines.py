@@ -6,7 +6,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from gpustack.detect.problems import compiling, faults
+from gpustack.detect.problems import builds, compiling, faults, states
 from gpustack.detect.problems.loading import MISSING
 from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import Cause, may_state, stated
@@ -166,6 +166,14 @@ _JUDGED = later(r"NVRM: Xid \(|nvidia-gridd: Failed to acquire licen[cs]e|_kgspL
 """The table of Xids judges the ones, also those of programs, the state of the licence and a row of the kernel's log
 the others."""
 
+_UNBUILT = later(
+    r"Bad return status for module build on kernel: (\S+)|"
+    r"utoinstall on ([\w.+-]+?)(?:/x86_64|/aarch64)? failed for .*nvidia|"
+    r"dkms (?:install|build)\b[^'`]*?nvidia(?!-fs|-peermem)[\w-]*/[\w.+~-]+ -k ([\w.+-]+)['`]* exited"
+)
+"""What dkms and those who run it report of a build whose own log names the error."""
+
+_UNCONFIGURED = later(r"dpkg: error processing package (?P<name>[\w.+-]+)")
 _WHILE_FAULTY = later(
     r"busy or unavailable|CUDA(?:_ERROR_| )unknown error|CUDA_ERROR_(?:UNKNOWN|DEVICE_UNAVAILABLE)", re.IGNORECASE
 )
@@ -248,9 +256,8 @@ def _sources(line: Line) -> tuple[str, ...]:
 
 def _lines(scene: Scene) -> Iterator[Line]:
     known = _Known(scene)
-    builds = [path for path in scene.evidence.files if path.endswith(("/make.log", ".failed.log"))]
     for path, text in logs(scene):
-        found = list(_in_log(scene, known, builds, path, text))
+        found = list(_in_log(scene, known, path, text))
         known.told.update((path, line.program) for line in found if line.cause and line.cause.sure)
         found = [line for line in found if not line.follows or (path, line.program) not in known.told]
         telling = [line for line in found if not _AFTER.search(line.text)]
@@ -271,11 +278,8 @@ def _is_told(known: "_Known", telling: list[Line], text: str) -> bool:
     )
 
 
-def _in_log(scene: Scene, known: "_Known", builds: list[str], path: str, text: str) -> Iterator[Line]:
-    """The grave lines of one log, the last first; lines that differ in numbers only are one.
-
-    ``builds`` are logs that are judged themselves.
-    """
+def _in_log(scene: Scene, known: "_Known", path: str, text: str) -> Iterator[Line]:
+    """The grave lines of one log, the last first; lines that differ in numbers only are one."""
     here = bool(scene.gpus) or scene.environment in {"container", "jetson", "wsl"} or scene.evidence.excerpt
     kinds: dict[str, tuple[str, int]] = {}
     for line in text.splitlines():
@@ -294,7 +298,7 @@ def _in_log(scene: Scene, known: "_Known", builds: list[str], path: str, text: s
             continue
         if _WHILE_FAULTY.search(line) and has_fault(scene):
             continue
-        if any(build in line for build in builds):
+        if known.precedes(line):
             continue
         from gpustack.detect.problems.grammar import cause  # noqa: PLC0415 (few hosts have such a line)
 
@@ -332,6 +336,27 @@ class _Known:
     def _has_code(self, line: str) -> bool:
         numbers = numbers_of(line)
         return any(code.is_in(line, numbers) for code in self._codes)
+
+    @cached_property
+    def _builds(self) -> list[str]:
+        return [path for path in self._scene.evidence.files if path.endswith(("/make.log", ".failed.log"))]
+
+    @cached_property
+    def _unbuilt(self) -> set[str]:
+        return {log.kernel for log in builds.told(self._scene)}
+
+    @cached_property
+    def _halfway(self) -> set[str]:
+        return {package.name for package in states.left_halfway(self._scene)}
+
+    def precedes(self, line: str) -> bool:
+        """Whether the line reports what follows from a failed build, or a package's state, that is a finding itself."""
+        built, package = _UNBUILT.search(line), _UNCONFIGURED.search(line)
+        return (
+            any(path in line for path in self._builds)
+            or (built is not None and next(filter(None, built.groups()), "") in self._unbuilt)
+            or (package is not None and package["name"] in self._halfway)
+        )
 
     def explains(self, line: str) -> bool:
         """Whether a row describes the line, so that another finding tells it."""

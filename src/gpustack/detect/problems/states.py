@@ -24,19 +24,32 @@ _STATES = {
 @detects("detect-half-installed")
 def half_installed(scene: Scene) -> Iterator[Finding]:
     """Packages that dpkg left half-way, by what it calls their state."""
-    by_state: dict[str, list[Package]] = {}
-    for package in scene.packages:
-        if package.state != "installed" and re.search(r"nvidia|cuda|cudnn|nvinfer|nccl", package.name):
-            by_state.setdefault(package.state, []).append(package)
-    for state, broken in by_state.items():
-        names = ", ".join(f"{package.name} {package.version}" for package in broken[:4])
-        built = any("dkms" in package.name for package in broken)
-        if state == "half-installed":
-            fix = cures.reinstall(scene, broken)
-        else:
-            first = "first fix the module's build, which fails again otherwise; then " if built else ""
-            fix = f"{first}`sudo dpkg --configure -a`"
-        yield Finding(message=f"{names}: {_STATES.get(state, state)}", fix=fix, reboot=False)
+    broken = left_halfway(scene)
+    torn = [package for package in broken if package.state == "half-installed"]
+    if torn:
+        yield Finding(message=_states(torn), fix=cures.reinstall(scene, torn), reboot=False)
+    waiting = [package for package in broken if package.state != "half-installed"]
+    if waiting:
+        built = any("dkms" in package.name for package in waiting)
+        first = "first fix the module's build, which fails again otherwise; then " if built else ""
+        yield Finding(message=_states(waiting), fix=f"{first}`sudo dpkg --configure -a`", reboot=False)
+
+
+def left_halfway(scene: Scene) -> list[Package]:
+    """The packages of the GPU stack that dpkg left half-way."""
+    return [
+        package
+        for package in scene.packages
+        if package.state != "installed" and re.search(r"nvidia|cuda|cudnn|nvinfer|nccl", package.name)
+    ]
+
+
+def _states(packages: list[Package]) -> str:
+    """The packages of each state, and what the state means."""
+    by_state: dict[str, list[str]] = {}
+    for package in packages:
+        by_state.setdefault(package.state, []).append(f"{package.name} {package.version}")
+    return "; ".join(f"{', '.join(names[:4])}: {_STATES.get(state, state)}" for state, names in by_state.items())
 
 
 @detects("detect-duplicate-rpms")
