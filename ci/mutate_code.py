@@ -139,7 +139,8 @@ class _Replaced(ast.NodeTransformer):
 
 def _holding(code: types.CodeType, line: int) -> Iterator[types.CodeType]:
     for one in code.co_consts:
-        if isinstance(one, types.CodeType) and any(line == at for at in _lines(one)):
+        # Where a term is dropped, no code may be left on its line.
+        if isinstance(one, types.CodeType) and one.co_firstlineno <= line <= max(_lines(one)):
             if "<" not in one.co_name and one.co_flags & 2:  # a function, not a class
                 yield one
             else:

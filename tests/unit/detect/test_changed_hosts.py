@@ -62,6 +62,9 @@ CHANGES: dict[str, Callable[[Evidence], Evidence]] = {
     "on Ubuntu": _system('ID=ubuntu\nVERSION_ID="24.04"\n'),
     "on Fedora": _system('ID=fedora\nVERSION_ID=41\nPLATFORM_ID="platform:f41"\n'),
     "on Amazon Linux 2": _system('ID="amzn"\nVERSION_ID="2"\n'),
+    "on CentOS 7": _system('ID="centos"\nVERSION_ID="7"\n'),
+    "on Silverblue": lambda one: _mark("/run/ostree-booted")(_system("ID=fedora\nVERSION_ID=41\n")(one)),
+    "on Void": _system("ID=void\n"),
     "on Leap": _system('ID=opensuse-leap\nID_LIKE="suse opensuse"\nVERSION_ID="15.6"\n'),
     "on Arch": _system("ID=arch\n"),
     "on an unknown system": lambda one: _lacking(one, r"/etc/os-release|/usr/lib/os-release"),
@@ -74,6 +77,13 @@ CHANGES: dict[str, Callable[[Evidence], Evidence]] = {
     ),
     "without its driver loaded": lambda one: replace(
         _files(_lacking(one, r"/proc/driver/nvidia|/sys/module/nvidia"), **{"/proc/modules": ""}), nvml=None
+    ),
+    "with the proprietary module": lambda one: replace(
+        one,
+        files={
+            path: text.replace("Open Kernel Module for x86_64", "x86_64 Kernel Module")
+            for path, text in one.files.items()
+        },
     ),
     "with its packages gone": lambda one: replace(
         _lacking(one, r"/var/lib/(?:dpkg/status|pacman/)|/var/db/xbps"), rpms=()
