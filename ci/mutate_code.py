@@ -41,13 +41,19 @@ from gpustack.detect.problems.registry import Detector
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src/gpustack"
+GOLDEN_PLANS = tuple(
+    f"tests/unit/plan/test_golden.py::test_plans_of_a_system_are_the_golden_ones[{system}]"
+    for system in ("ubuntu24.04", "debian12", "rhel9", "sles15.7", "azurelinux3.0", "windows11")
+)
+"""Plans of one system of each family, with what is refused there."""
+
 _DETECTORS = "detect/problems/*.py"
 AREAS = {
     "solve": (("solve/*.py",), ("tests/unit/solve", "tests/test_combinations.py", "tests/test_scenarios.py")),
     "detect": (("detect/*.py", "detect/*/*.py"), ("tests/unit/detect",)),
     "findings": (
         (_DETECTORS, "solve/sentences.py", "solve/words.py", "solve/reasons.py"),
-        ("tests/unit/detect", "tests/unit/solve", "tests/failures", "tests/test_scenarios.py"),
+        (*GOLDEN_PLANS, "tests/unit/detect", "tests/unit/solve", "tests/failures", "tests/test_scenarios.py"),
     ),
 }
 """By area: the code that is changed, and the tests that belong to it."""
@@ -56,7 +62,7 @@ WANTED = 0.95
 MOST_TESTS = 250
 """Tests that are run against one change before it counts as unnoticed: those that see most of the function first."""
 LIMIT_S = 300
-"""A change may make a loop endless: that is noticed too."""
+"""A change may make a loop endless: a test that takes so long is one that notices it, too."""
 
 Place = tuple[Path, int, str]
 Block = tuple[str, int, int]
@@ -267,7 +273,6 @@ class Changes:
             return None
         child = os.fork()
         if not child:
-            signal.alarm(LIMIT_S)
             _silence()
             _CODE.apply(str(mutation.file), list(mutation.functions()))
             first = sorted(names, key=lambda name: (-self._seen(name, mutation), self._seconds[name]))[:MOST_TESTS]
@@ -281,6 +286,7 @@ class Changes:
     def _fail(self, names: Iterable[str]) -> bool:
         """Whether one of these tests fails."""
         for name in dict.fromkeys(names):
+            signal.alarm(LIMIT_S)
             item = self._items[name]
             item._initrequest()  # type: ignore[attr-defined]  # noqa: SLF001 (the item has run before)
             if any(report.failed for report in runtestprotocol(item, log=False, nextitem=item)):
@@ -329,11 +335,14 @@ class Hosts:
 
     def changed(self, detectors: set[str]) -> Iterator[str]:
         """The tests of whose hosts one of the detectors says something else than before."""
-        for test, scene, said in self._said:
+        # Those of whom one of them says something come first: they mostly are the ones.
+        for test, scene, said in sorted(self._said, key=lambda one: not any(map(one[2].get, detectors))):
+            signal.alarm(LIMIT_S)
             if any(self._says(one, scene) != said[one] for one in detectors if one in said):
                 yield test
 
     def _says(self, identity: str, scene: Any) -> Any:  # noqa: ANN401 (a scene; findings, or None for a failure)
+        scene.__dict__.clear()  # what the scene keeps was made by the unchanged code
         try:
             return tuple(self._detectors[identity](scene))
         except Exception:  # noqa: BLE001 (whatever a changed program does is another answer)
@@ -353,6 +362,8 @@ class Code:
     def __init__(self) -> None:
         self._functions: dict[str, list[types.FunctionType]] = defaultdict(list)
         self._caches: list[Any] = []
+        self._plans: list[Any] = []
+        """What the tests of plans keep from one test to the next, as each is made only once where nothing changes."""
 
     def find(self, files: set[str]) -> None:
         for one in gc.get_objects():
@@ -360,6 +371,8 @@ class Code:
                 self._functions[one.__code__.co_filename].append(one)
             elif isinstance(one, functools._lru_cache_wrapper) and one.__module__.startswith("gpustack."):  # noqa: SLF001
                 self._caches += [one] if one.__module__.split(".")[1] in {"solve", "detect"} else []
+            elif isinstance(one, functools._lru_cache_wrapper) and one.__module__ == "tests.golden_plans":  # noqa: SLF001
+                self._plans.append(one)
 
     def forget(self) -> None:
         """Drop what was kept: an answer of the unchanged code would hide the change."""
@@ -369,6 +382,8 @@ class Code:
     def apply(self, file: str, codes: list[types.CodeType]) -> None:
         """Give the functions of a file these codes."""
         self.forget()
+        for one in self._plans:
+            one.cache_clear()
         wanted = {(code.co_name, code.co_firstlineno): code for code in codes}
         for one in self._functions[file]:
             code = wanted.get((one.__code__.co_name, one.__code__.co_firstlineno))

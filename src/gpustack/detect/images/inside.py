@@ -26,7 +26,7 @@ _WHEELS = {"cudnn": r"nvidia-cudnn-cu\d+", "tensorrt": r"tensorrt(?:-cu\d+)?(?:-
 def with_files(content: ImageContent, files: dict[str, bytes]) -> ImageContent:
     """The content with what its files say."""
     evidence = _evidence(files)
-    toolkits = [kit.version for kit in find_toolkits(evidence, ()) if kit.version]
+    toolkits = [kit.version for kit in find_toolkits(evidence, ())]
     libraries: dict[str, str] = {}
     for found in filter(None, map(_LIBRARY.fullmatch, files)):
         name = _COMPONENTS[found[1]]

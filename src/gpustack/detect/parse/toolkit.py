@@ -20,7 +20,7 @@ class Toolkit(msgspec.Struct, frozen=True, kw_only=True):
     """One CUDA toolkit. ``folder`` is the X.Y of its folder's name; ``runfile``: its own uninstaller exists."""
 
     path: str
-    version: str | None
+    version: str
     folder: str
     runfile: bool = False
     packages: tuple[str, ...] = ()

@@ -31,26 +31,26 @@ def toolkit_mixed(scene: Scene) -> Iterator[Finding]:
 def stale_link(scene: Scene) -> Iterator[Finding]:
     """/usr/local/cuda points nowhere, or to an older toolkit."""
     evidence = scene.evidence
+    kits = tuple(kit for kit in scene.toolkits if kit.path != "/usr")
     target = evidence.links.get("/usr/local/cuda")
     if target is not None and evidence.marks.get("/usr/local/cuda") == "dangling":
-        final = (
-            evidence.links.get("/etc/alternatives/cuda", target) if target.startswith("/etc/alternatives/") else target
-        )
-        newest = scene.toolkits[-1].path if scene.toolkits else None
+        final = evidence.links.get(target, target)
         yield Finding(
             message=f"/usr/local/cuda points at {final}, which does not exist (a stale link)",
-            fix=f"{cures.command('ln', '-sfn', newest, '/usr/local/cuda')}, or `sudo update-alternatives --config cuda`"
-            if newest
+            fix=f"{cures.command('ln', '-sfn', kits[-1].path, '/usr/local/cuda')}, or "
+            "`sudo update-alternatives --config cuda`"
+            if kits
             else f"{cures.command('rm', '/usr/local/cuda')}, or install a toolkit",
             reboot=False,
         )
-    default = default_toolkit(evidence, scene.toolkits)
-    newest_kit = scene.toolkits[-1] if scene.toolkits else default
-    if target and default and newest_kit and newest_kit is not default and newest_kit.path != "/usr":
+    default = default_toolkit(evidence, kits)
+    if default is None:
+        return
+    if kits[-1] is not default:
+        newest = kits[-1].path
         yield Finding(
-            message=f"/usr/local/cuda points at {default.path} ({default.version}) although {newest_kit.path} is "
-            f"installed too",
-            fix=f"{cures.command('ln', '-sfn', newest_kit.path, '/usr/local/cuda')} makes the newer one the default",
+            message=f"/usr/local/cuda points at {default.path} ({default.version}) although {newest} is installed too",
+            fix=f"{cures.command('ln', '-sfn', newest, '/usr/local/cuda')} makes the newer one the default",
             severity="info",
             reboot=False,
         )
@@ -95,7 +95,7 @@ def host_compiler(scene: Scene) -> Iterator[Finding]:
     """The default gcc is outside of the range that the default toolkit supports."""
     kit = default_toolkit(scene.evidence, scene.toolkits)
     number = re.match(r"\d+(?:\.\d+)*", gcc_version(scene.evidence, scene.packages))
-    if kit is None or kit.version is None or number is None or kit.path == "/usr":
+    if kit is None or number is None or kit.path == "/usr":
         return
     rule = _refusing(scene, kit.version, "gcc", number[0])
     if rule is not None:
@@ -113,7 +113,7 @@ def headers_of_c(scene: Scene) -> Iterator[Finding]:
     """The default toolkit's headers declare functions that this system's C library declares otherwise."""
     kit = default_toolkit(scene.evidence, scene.toolkits)
     number = next(iter(view(scene).values("glibc")), "")
-    if kit is None or kit.version is None or not number or kit.path == "/usr":
+    if kit is None or not number or kit.path == "/usr":
         return
     rule = _refusing(scene, kit.version, "glibc", number, ("compiling",))
     if rule is not None:
