@@ -10,6 +10,9 @@ from gpustack.detect.scene import Scene
 from gpustack.model.host import Gpu
 
 _MEMORY = 0x200
+_REGIONS = 6
+"""The regions of a function; that of its ROM, which comes after them, is often without an address."""
+
 _FEW_LANES = 4
 _NO_LANES = {"63", "255"}
 """What registers of a function read that does not answer: all ones."""
@@ -58,7 +61,7 @@ def link(scene: Scene) -> Iterator[Finding]:
 def address_space(scene: Scene) -> Iterator[Finding]:
     """GPUs to whose memory the firmware gave no addresses."""
     for gpu in _on_bus(scene):
-        lines = (scene.evidence.text(f"{pci.BASE}/{gpu.bus_id}/resource") or "").splitlines()[:4]
+        lines = (scene.evidence.text(f"{pci.BASE}/{gpu.bus_id}/resource") or "").splitlines()[:_REGIONS]
         empty = [number for number, line in enumerate(lines) if _is_unassigned(line)]
         if empty:
             inside = "configure 64-bit MMIO space for the virtual machine, of twice the GPUs' memory"

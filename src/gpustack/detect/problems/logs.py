@@ -68,7 +68,10 @@ def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]
             severity="warn",
             sources=scene.matrix.addresses(found.src),
         )
-    elif found.remarks and _OF_DESKTOP.search(text, text.find(RESUMED) + 1 or len(text)):
+        return
+    if not found.remarks:
+        return
+    if _OF_DESKTOP.search(text, text.find(RESUMED) + 1 or len(text)):
         yield Finding(
             message=f"the desktop met errors after a suspend (Xid {', '.join(found.remarks)}): the GPU's memory was "
             f"not kept over it, and what the desktop had there is lost ({where})",
@@ -77,7 +80,7 @@ def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]
             "(NixOS: hardware.nvidia.powerManagement.enable = true), and a newer release where both are set",
             severity="info",
         )
-    elif found.remarks:
+    else:
         yield Finding(
             message=f"errors of programs, not of the GPUs: Xid {', '.join(found.remarks)} ({where})",
             fix="look at the log of the program that these messages name (pid=); "
