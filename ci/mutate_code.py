@@ -118,7 +118,7 @@ class Mutation:
 
     def __init__(self, file: Path, number: int, way: str) -> None:
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        node, self.block = _nodes(tree)[number]
+        node, self.block, self._owner = _nodes(tree)[number]
         self.file, self.line, self.way = file, node.lineno, way
         self.before = ast.unparse(node).splitlines()[0][:90]
         change = next(make for name, make in ways(node) if name == way)
@@ -131,8 +131,8 @@ class Mutation:
         return f"{self.file.relative_to(ROOT)}:{self.line}: {self.way}: {self.before}  ->  {self.after}"
 
     def functions(self) -> Iterator[types.CodeType]:
-        """The changed code of each function whose lines hold the place: the outermost first."""
-        yield from _holding(self.code, self.line)
+        """The changed code of the outermost function around the place."""
+        yield from (one for one in _functions(self.code) if (one.co_name, one.co_firstlineno) == self._owner)
 
 
 class _Replaced(ast.NodeTransformer):
@@ -143,16 +143,6 @@ class _Replaced(ast.NodeTransformer):
         return self._new if node is self._old else super().visit(node)
 
 
-def _holding(code: types.CodeType, line: int) -> Iterator[types.CodeType]:
-    for one in code.co_consts:
-        # Where a term is dropped, no code may be left on its line.
-        if isinstance(one, types.CodeType) and one.co_firstlineno <= line <= max(_lines(one)):
-            if "<" not in one.co_name and one.co_flags & 2:  # a function, not a class
-                yield one
-            else:
-                yield from _holding(one, line)
-
-
 def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
     """The functions and methods in a module's code, without those inside them."""
     for one in code.co_consts:
@@ -160,29 +150,27 @@ def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from [one] if "<" not in one.co_name and one.co_flags & 2 else _functions(one)
 
 
-def _lines(code: types.CodeType) -> Iterator[int]:
-    yield from (at for _, _, at in code.co_lines() if at is not None)
-    for one in code.co_consts:
-        if isinstance(one, types.CodeType):
-            yield from _lines(one)
+def _nodes(tree: ast.Module) -> list[tuple[Any, tuple[int, int], tuple[str, int]]]:
+    """The nodes inside functions that may be changed, in a fixed order.
 
+    Each with the begin of its block, and with the name and the first line of the outermost function around it.
+    """
+    found: list[tuple[Any, tuple[int, int], tuple[str, int]]] = []
 
-def _nodes(tree: ast.Module) -> list[tuple[Any, tuple[int, int]]]:
-    """The nodes inside functions that may be changed, in a fixed order, each with the begin of its block."""
-    found: list[tuple[Any, tuple[int, int]]] = []
-
-    def walk(node: ast.AST, block: tuple[int, int] | None) -> None:
+    def walk(node: ast.AST, block: tuple[int, int] | None, owner: tuple[str, int]) -> None:
         if block is not None and next(ways(node), None) is not None:
-            found.append((node, block))
+            found.append((node, block, owner))
+        if isinstance(node, ast.FunctionDef) and block is None:
+            owner = node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)])
         is_inside = block is not None or isinstance(node, ast.FunctionDef)
         for name, value in _children(node):
             is_block = is_inside and isinstance(value, list) and value and isinstance(value[0], ast.stmt)
             inner = _begin(value) if is_block else None if name == "args" and block is None else block
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST) and not _is_docstring(child):
-                    walk(child, inner)
+                    walk(child, inner, owner)
 
-    walk(tree, None)
+    walk(tree, None, ("", 0))
     return found
 
 
@@ -412,7 +400,7 @@ def main() -> int:
     places = [
         (file, number, way)
         for file in files
-        for number, (node, _) in enumerate(_nodes(ast.parse(file.read_text(encoding="utf-8"))))
+        for number, (node, *_) in enumerate(_nodes(ast.parse(file.read_text(encoding="utf-8"))))
         for way, _ in ways(node)
     ]
     chosen = random.Random(options.seed).sample(places, min(options.mutants, len(places)))  # noqa: S311 (no secret)

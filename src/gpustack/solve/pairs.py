@@ -47,8 +47,8 @@ class Pair(Struct, frozen=True, kw_only=True, omit_defaults=True):
             and (not self.compute_capability or bool(capability and is_within(capability, self.compute_capability)))
         )
 
-    def holds(self, version: str, flavour: str) -> bool:
-        """Whether it is about this release, with modules of this flavour ("" is not known)."""
+    def holds(self, version: str, flavour: str | None) -> bool:
+        """Whether it is about this release, with modules of this flavour; None or "" is not known."""
         return is_within(version, self.driver) and (not self.flavour or self.flavour == flavour)
 
     def reason(self, version: str, gpus: tuple[Gpu, ...]) -> str:

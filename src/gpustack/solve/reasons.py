@@ -15,19 +15,16 @@ from gpustack.solve.words import in_words
 from gpustack.versions import version
 
 
-def reasons(question: Question, search: Search, solution: Chosen, component: str) -> tuple[Reason, ...]:
-    """The reasons for the pick of ``component``; the first is the one to show if there is room for only one."""
-    pick = solution[component]
-    if pick is None:
-        return ()
+def reasons(question: Question, search: Search, solution: Chosen, pick: Candidate) -> tuple[Reason, ...]:
+    """The reasons for a pick; the first is the one to show if there is room for only one."""
+    component = pick.component
     others = {name: other for name, other in solution.items() if name != component}
     found = [_origin(question, solution, component), _choice(question, search, others, pick)]
-    if question.request.own_files(component):
-        return tuple(reason for reason in found if reason is not None)
-    newer = _next_newer(question, pick)
+    newer = None if question.request.own_files(component) else _next_newer(question, pick)
     if newer is not None and not (pick.is_installed and component in question.asked):
-        found.append(_refused_newer(question, search, solution, pick, newer))
-    return tuple(reason for reason in found if reason is not None)
+        refused = _refused_newer(question, search, others, pick, newer)
+        found += [] if refused is None else [refused]
+    return tuple(found)
 
 
 def _origin(question: Question, solution: Chosen, component: str) -> Reason:
@@ -49,7 +46,7 @@ def _origin(question: Question, solution: Chosen, component: str) -> Reason:
     return Reason(role="needed-by", text=f"needed: {sentence.text}", sources=sentence.sources)
 
 
-def _choice(question: Question, search: Search, others: Chosen, pick: Candidate) -> Reason | None:
+def _choice(question: Question, search: Search, others: Chosen, pick: Candidate) -> Reason:
     if pick.is_installed:
         newer = _way_to_newer(question, search, others, pick)
         return Reason(role="installed", text=f"{pick.version} is installed and compatible{newer}")
@@ -103,14 +100,13 @@ def _next_newer(question: Question, pick: Candidate) -> Release | None:
 
 
 def _refused_newer(
-    question: Question, search: Search, solution: Chosen, pick: Candidate, newer: Release
+    question: Question, search: Search, others: Chosen, pick: Candidate, newer: Release
 ) -> Reason | None:
     candidate = Candidate(component=pick.component, version=newer.version, release=newer)
     requirement = question.asked.get(pick.component)
     if requirement is not None and candidate.version not in {c.version for c in question.candidates(pick.component)}:
         why = "was not requested" if requirement.versions else "is not known for this kind of machine"
         return Reason(role="refused-newer", text=f"{newer.version} {why}")
-    others = {name: other for name, other in solution.items() if name != pick.component}
     refused = search.refusal(candidate, others)
     if refused is not None:
         sentence = refusal_in_words(question, refused)

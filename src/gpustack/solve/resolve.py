@@ -133,7 +133,7 @@ def _pick(question: Question, search: Search, solution: Chosen, candidate: Candi
         state=state,
         flavour=flavour,  # type: ignore[arg-type]  # one of the two flavours or none
         offer=offer,
-        reasons=reasons(question, search, solution, component),
+        reasons=reasons(question, search, solution, candidate),
     )
 
 

@@ -19,11 +19,12 @@ def known_bad(scene: Scene) -> Iterator[Finding]:
     version, module = scene.driver_version, scene.module
     if version is None or scene.environment in {"wsl", "jetson", "container"}:
         return
-    kernel = re.match(r"\d+(?:\.\d+)*", scene.kernel or scene.next_kernel or "")
-    flavour = (module.flavour if module is not None else None) or ""
-    for row in pairs_of(scene.matrix, scene.gpus, kernel[0] if kernel else None, scene.os.repo):
+    match = re.match(r"\d+(?:\.\d+)*", scene.kernel or scene.next_kernel or "")
+    kernel = match[0] if match else None
+    flavour = module.flavour if module is not None else None
+    for row in pairs_of(scene.matrix, scene.gpus, kernel, scene.os.repo):
         if row.holds(version, flavour) and _is_set(scene, row.setting) and not (row.option and _is_cured(scene, row)):
-            kernel_too = f" with kernel {kernel[0]}" if row.kernel and kernel else ""
+            kernel_too = f" with kernel {kernel}" if row.kernel else ""
             yield Finding(
                 message=f"{row.reason(version, scene.gpus)}{kernel_too}",
                 fix=_cure(scene, row),
@@ -36,7 +37,7 @@ def known_bad(scene: Scene) -> Iterator[Finding]:
 def _is_set(scene: Scene, setting: str) -> bool:
     """Whether the loaded module has the setting that a row speaks of."""
     name, _, value = setting.partition("=")
-    return not setting or settings.same_value(settings.params(scene.evidence).get(name, ""), value)
+    return settings.same_value(settings.params(scene.evidence).get(name, ""), value)
 
 
 def _is_cured(scene: Scene, row: Pair) -> bool:

@@ -201,8 +201,8 @@ def firmware(scene: Scene) -> Iterator[Finding]:
 @detects("detect-module-index")
 def module_index(scene: Scene) -> Iterator[Finding]:
     """A module on disk that modprobe does not know, because depmod did not run after it came."""
-    kernel = scene.kernel
-    if kernel is None or scene.evidence.marks.get(f"/lib/modules/{kernel}/modules.dep") != "without nvidia":
+    kernel = str(scene.kernel)  # one that is not known has no folder
+    if scene.evidence.marks.get(f"/lib/modules/{kernel}/modules.dep") != "without nvidia":
         return
     yield Finding(
         message=f"the nvidia module is on disk for kernel {kernel}, and its modules.dep does not name it: modprobe "
