@@ -14,7 +14,7 @@ from gpustack.patterns import later
 
 MISSING = later(
     r"\b(lib(?P<stem>cudart|cublas(?:Lt)?|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cudnn\w*|nvinfer(?!_plugin_tensorrt_llm|\w*_win\.)\w*|nccl))"
-    r"\.so\.(?P<number>\d+)(?P<rest>[\d.]*)(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
+    r"\.so\.(?P<number>\d+)(?P<rest>(?:\.\d+)*)\.?(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
     r"|Unable to load any of \{(?P<any>libcudnn\w*)\.so\.(?P<major>\d+)"
 )
 _OF_CUDA = {"cufft": {"10": "11", "11": "12", "12": "13"}, "cusolver": {"10": "11", "11": "12", "12": "13"}}
@@ -33,7 +33,7 @@ def missing(scene: Scene) -> Iterator[Finding]:
             stem = match["any"] or match[1]
             number = match["major"] or match["number"]
             name = f"{stem}.so.{number}"
-            rest = (match["rest"] or "").rstrip(".") if (number, stem) in _BY_MINOR else ""
+            rest = match["rest"] if (number, stem) in _BY_MINOR else ""
             name += rest
             if name in told:
                 continue

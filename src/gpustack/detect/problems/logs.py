@@ -27,7 +27,8 @@ def kernel_log(scene: Scene) -> tuple[str, str]:
             return name, text
     path = scene.evidence.marks.get("kernel log", "").partition(" ")[0]
     text = scene.evidence.text(path) or ""
-    return path, text[text.rfind("\n", 0, text.rfind(BOOT)) + 1 :] if BOOT in text else text
+    before, boot, since = text.rpartition(BOOT)
+    return path, before.rpartition("\n")[2] + boot + since
 
 
 def has_fault(scene: Scene) -> bool:

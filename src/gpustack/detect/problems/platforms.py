@@ -33,7 +33,7 @@ def end_of_life(scene: Scene) -> Iterator[Finding]:
 @detects("no_repo_for_distro")
 def no_repository(scene: Scene) -> Iterator[Finding]:
     """A system without an NVIDIA repository."""
-    if scene.system is not None and not scene.os.repo and scene.system.no_repo and scene.os.family != "windows":
+    if scene.system is not None and scene.system.no_repo:
         yield Finding(
             message=f"NVIDIA has no package repository for {scene.os.called}: {scene.system.no_repo}",
             severity="info",

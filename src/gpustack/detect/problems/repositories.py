@@ -105,7 +105,7 @@ def signed_by(scene: Scene) -> Iterator[Finding]:
     for entries in by_url.values():
         places = tuple(dict.fromkeys(entry.path for entry in entries))
         keys = {entry.signed_by for entry in entries}
-        if len(entries) < 2 or (len(places) < 2 and len(keys) < 2):
+        if len(places) < 2 and len(keys) < 2:
             continue
         url = entries[0].url
         if len(keys) > 1 and is_apt:

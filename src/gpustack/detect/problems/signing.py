@@ -36,7 +36,7 @@ def secure_boot(scene: Scene) -> Iterator[Finding]:
             continue
         state, key = _signature(scene, kernel)
         why = _why(scene, kernel, state, key, refused)
-        if not why and kernel == scene.kernel and "unavailable key" in refused and key in (_firmware_keys(scene) or ()):
+        if kernel == scene.kernel and "unavailable key" in refused and key in (_firmware_keys(scene) or ()):
             yield _untrusting(kernel, refused)
             return
         if why:
@@ -153,7 +153,8 @@ def _enrolment(scene: Scene, kernel: str, state: str, key: str) -> str:
     row = _row(scene)
     if not path and scene.installed("akmod-nvidia.*"):
         path = str(row.get("akmods", ""))
-        again = f"`sudo kmodgenca --auto`, `sudo akmods --force --rebuild`, then {again}"
+        if not cures.is_image(scene):
+            again = f"`sudo kmodgenca --auto`, `sudo akmods --force --rebuild`, then {again}"
     path = path or str(row.get("key", ""))
     if not path:
         return str(row.get("action") or "install the distribution's signed modules")
@@ -166,5 +167,5 @@ def _enrolment(scene: Scene, kernel: str, state: str, key: str) -> str:
 def _row(scene: Scene) -> dict[str, object]:
     by_name = {name: row for row in scene.matrix.rows("preparation", "secure_boot", dict) for name in row["systems"]}
     base = re.sub(r"[\d.]+$", "", scene.os.base or "")
-    names = (scene.os.system or "", scene.os.id or "", base, scene.os.family or "")
+    names = filter(None, (scene.os.system, scene.os.id, base, scene.os.family))
     return next((by_name[name] for name in names if name in by_name), {})

@@ -57,7 +57,7 @@ def duplicates(scene: Scene) -> Iterator[Finding]:
     """Packages that rpm has in two versions, which an interrupted transaction leaves."""
     versions: dict[tuple[str, str], list[str]] = {}
     for package in scene.packages:
-        many = package.name.startswith(("kernel", "kmod-nvidia", "gpg-pubkey"))
+        many = package.name.startswith(("kernel", "kmod-nvidia"))
         if package.manager == "rpm" and not many and re.search(r"nvidia|cuda|cudnn|nvinfer|nccl", package.name):
             versions.setdefault((package.name, package.arch), []).append(package.version)
     twice = {name: found for (name, _), found in versions.items() if len(set(found)) > 1}

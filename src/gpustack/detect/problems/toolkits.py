@@ -72,8 +72,8 @@ def canonical_cuda(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _refusing(scene: Scene, cuda: str, needs: str, number: str, strengths: tuple[str, ...] = ()) -> Rule | None:
-    """The first rule for this CUDA with a range that a version of something else is outside of."""
+def _refusing(scene: Scene, cuda: str, needs: str, number: str) -> Rule | None:
+    """The first rule about compiling with this CUDA with a range that a version of something else is outside of."""
     here = view(scene)
     return next(
         (
@@ -81,7 +81,7 @@ def _refusing(scene: Scene, cuda: str, needs: str, number: str, strengths: tuple
             for rule in scene.matrix.rules("cuda")
             if rule.needs == needs
             and rule.any
-            and (not strengths or rule.strength in strengths)
+            and rule.strength == "compiling"
             and is_within(cuda, rule.of.removeprefix("cuda"))
             and not any(is_within(number, text) for text in rule.any)
             and here.holds(rule, "cuda")
@@ -115,11 +115,11 @@ def headers_of_c(scene: Scene) -> Iterator[Finding]:
     number = next(iter(view(scene).values("glibc")), "")
     if kit is None or not number or kit.path == "/usr":
         return
-    rule = _refusing(scene, kit.version, "glibc", number, ("compiling",))
+    rule = _refusing(scene, kit.version, "glibc", number)
     if rule is not None:
         yield Finding(
             message=f"nvcc of CUDA {kit.version} in {kit.path} does not compile against this system's glibc "
-            f"{number}: {rule.says or 'its headers and the C library differ'}",
+            f"{number}: {rule.says}",
             fix=f"{cures.plan('cuda>=13.2')} where driver and GPUs allow it; or compile in a container of an older "
             "system",
             severity="info",
@@ -150,9 +150,8 @@ def two_compilers(scene: Scene) -> Iterator[Finding]:
 
 def _older_compiler(scene: Scene, windows: tuple[str, ...]) -> str:
     """How to install a supported compiler; Debian and derivatives name the packages by major version."""
-    last = re.findall(r"<=?(\d+)", " ".join(windows))
-    inclusive = "<=" in windows[-1]
-    if scene.os.family != "apt" or not last:
+    last = re.search(r"<(\d+)", windows[-1])
+    if scene.os.family != "apt" or last is None:
         return "install a g++ inside that window and pass it with `nvcc -ccbin`"
-    newest = f"g++-{last[-1] if inclusive else int(last[-1]) - 1}"
+    newest = f"g++-{int(last[1]) - 1}"
     return f"{cures.command('apt-get', 'install', newest)} and `nvcc -ccbin {newest}`, or an older one"
