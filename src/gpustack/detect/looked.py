@@ -65,7 +65,7 @@ def _of_excerpt(scene: Scene) -> Iterator[tuple[str, str]]:
         "loaded modules": evidence.has("/proc/modules"),
         "kernel command line": evidence.text("/proc/cmdline") is not None,
         "kernel log": not _kernel_log(scene),
-        "NVML": evidence.nvml is not None,
+        "NVML": bool(evidence.nvml and (evidence.nvml.get("driver") or evidence.nvml.get("error"))),
         "Secure Boot": scene.secure_boot is not None,
     }
     yield from ((what, "" if is_there else "the text has nothing of it") for what, is_there in found.items())

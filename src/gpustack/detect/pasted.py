@@ -61,6 +61,26 @@ _SMI_GPU = later(r"\|\s+\d+\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*([0-9A-Fa-f]{8}:[0
 _GPU = later(
     r"\W*(?:GPU models and configuration *: )?GPU \d+: ((?:NVIDIA|Tesla|GeForce|Quadro|TITAN) [^()]*?)\s*(?:\(UUID.*)?$"
 )
+_GPU_IS = later(
+    r"\W*(?:(?:NVIDIA )?GPU(?: model| type| name)?s?|Graphics(?: card| processor)?|Video card)\W{1,8}"
+    r"(?:\d ?x )?((?:NVIDIA |GeForce |Quadro |Tesla |TITAN |RTX |GTX |GT |MX|[AHLBVTPK]\d|GH|GB|DGX|Jetson)"
+    r"[\w -]{1,40})",
+    re.IGNORECASE,
+)
+"""A GPU as a form for reports of problems asks for it."""
+
+_GPU_NAME = later(
+    r"\b((?:GeForce )?(?:RTX|GTX) ?(?:PRO )?A?\d{3,4}(?: ?Ti\b| ?Super\b)*|Tesla [A-Z]\d{1,3}\w?|GeForce MX ?\d{3})",
+    re.IGNORECASE,
+)
+"""A GPU's name in a sentence."""
+
+_JETSON = later(r"\bJetson (?:AGX )?(Nano|TX2|Xavier|Orin|Thor)(?: NX| Nano| Super)*", re.IGNORECASE)
+_SOCS = {"nano": "tegra210", "tx2": "tegra186", "xavier": "tegra194", "orin": "tegra234", "thor": "tegra264"}
+_SERVER = later(r"x86_64|amd64|NVIDIA-SMI \d|Windows", re.IGNORECASE)
+"""Signs that the text is about another machine than the Jetson that it names."""
+
+_TEGRA = later(r"# R\d+ \(release\), REVISION: ")
 _FAILED = later(
     r"NVIDIA-SMI has failed because .*|Failed to initialize NVML: (?!Unknown Error).*|No devices were found$"
 )
@@ -116,6 +136,8 @@ _KINDS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], tuple[str, str]]]
     (_DRIVER, lambda one: ("driver", one[1])),
     (_SMI_GPU, lambda one: ("gpu", f"{one[2]} {one[1]}")),
     (_GPU, lambda one: ("gpu", f" {one[1]}")),
+    (_GPU_IS, lambda one: ("named", one[1])),
+    (_TEGRA, lambda one: ("/etc/nv_tegra_release", one.string)),
     (_FAILED, lambda one: ("failed", one[0])),
     (_TABLE, lambda one: ("table", one[0])),
     (_BUS, lambda one: ("bus", one.string.lstrip() if one[0][:1] != "\t" else one.string)),
@@ -205,7 +227,9 @@ def read_pasted(text: str, matrix: Matrix) -> Evidence | None:
         if where.startswith("/var/") and where.endswith(".log") and where != KERNEL:
             log = where  # to the end of its block
     entries: Entries = {path: ("t", "".join(f"{line}\n" for line in told[path])) for path in told if path[:1] == "/"}
-    for part in (_system(told, matrix), _python(told), _daemon(text)):
+    if not told["gpu"] and not told["named"]:
+        told["named"] += [one[1] for one in islice(_GPU_NAME.finditer(text), MANY)]
+    for part in (_system(told, matrix), _python(told), _daemon(text), _jetson(text)):
         entries.update({path: ("t", content) for path, content in part})
     functions([["lspci", *told["bus"]]], entries)
     found = excerpt(entries, _nvml(told, Products(matrix)))
@@ -273,10 +297,21 @@ def _daemon(text: str) -> Iterator[tuple[str, str]]:
             yield DOCKER, json.dumps(found)
 
 
+def _jetson(text: str) -> Iterator[tuple[str, str]]:
+    """The device tree of the Jetson that the text is about."""
+    found = _JETSON.search(text)
+    if found and not _SERVER.search(text):
+        yield "/proc/device-tree/compatible", f"nvidia,{_SOCS[found[1].lower()]}"
+        yield "/proc/device-tree/model", f"NVIDIA {found[0]}"
+
+
 def _nvml(told: dict[str, list[str]], products: Products) -> dict[str, Any] | None:
     """What the driver said of its GPUs, as NVML would: by the first table that names it, else why it failed."""
     if told["failed"]:
         return {"error": told["failed"][0]}
+    named = {} if told["gpu"] else _named(told["named"], products)
+    if len(named) == 1:
+        return {"driver": next(iter(told["driver"]), None), "gpus": list(named.values())}
     if not told["driver"]:
         return None
     gpus = [one.partition(" ") for one in told["gpu"]]
@@ -287,6 +322,21 @@ def _nvml(told: dict[str, list[str]], products: Products) -> dict[str, Any] | No
     }
 
 
+def _named(names: list[str], products: Products) -> dict[str | None, dict[str, Any]]:
+    """The GPUs that the text names in its own words, as far as these name a product."""
+    found = {}
+    for name in names:
+        words = name.split(" x")[0].split()
+        for length in range(min(len(words), 6), 0, -1):
+            try:
+                known = resolve_gpu(" ".join(words[:length]).removeprefix("NVIDIA "), products)
+            except GpustackError:
+                continue
+            found[known.name] = {**_gpu(" ".join(words[:length]), "", products), "name": known.name}
+            break
+    return found
+
+
 def _gpu(name: str, bus: str, products: Products) -> dict[str, Any]:
     """A GPU by the name that the driver gives it, which tells its device only where no other device has that name."""
     told: dict[str, Any] = {"name": name, "bus_id": bus or None}
@@ -295,4 +345,5 @@ def _gpu(name: str, bus: str, products: Products) -> dict[str, Any]:
     except GpustackError:
         return told
     device = int(known.pci_id[5:], 16) << 16 | 0x10DE if known.pci_id else None
+    told |= {} if device else {"kind": known.kind, "nvenc": known.nvenc, "architecture": known.architecture}
     return {**told, "compute_capability": known.compute_capability, "device_id": device}

@@ -240,7 +240,8 @@ def _gpu(products: Products, function: PciFunction, by_bus: dict[str | None, dic
     if product is not None:
         return gpu_of(product, **seen, **split)
     own = {"name": _string(answer.get("name")), "pci_id": f"10de:{device}" if device else None}
-    return msgspec.convert({**own, **seen, **split}, Gpu)
+    more = {field: answer[field] for field in ("kind", "nvenc", "architecture") if answer.get(field) is not None}
+    return msgspec.convert({**own, **more, **seen, **split}, Gpu)
 
 
 def _string(value: object) -> str | None:

@@ -133,7 +133,7 @@ def _of_architecture(question: Question, gpu: Gpu, engine: str) -> dict[str, Any
 def _engines(question: Question, gpu: Gpu, engine: str) -> _Engines:
     """The class of the GPU's encoder or decoder."""
     matrix, column = question.matrix, "encode" if engine == "nvenc" else "decode"
-    rows = rows_of(question, gpu)
+    rows = rows_of(question.matrix, gpu)
     named = {getattr(row, column) for row in rows} - {""}
     own = [row for row in _classes(question, engine) if named == {row["id"]}]
     boards = [row for row in rows if not row.device] or rows

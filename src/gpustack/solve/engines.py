@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from gpustack.matrix.index import Matrix
 from gpustack.model.host import Gpu
 from gpustack.solve.question import Question
 
@@ -20,9 +21,9 @@ class EngineRow(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
-def rows_of(question: Question, gpu: Gpu) -> list[EngineRow]:
+def rows_of(matrix: Matrix, gpu: Gpu) -> list[EngineRow]:
     """The rows for this GPU in the tables of products and of the support matrix."""
-    products = question.matrix.rows("gpus", "products", EngineRow)
+    products = matrix.rows("gpus", "products", EngineRow)
     device = (gpu.pci_id or "").replace("10de:", "0x")
     if device:
         same = [row for row in products if row.device == device]
@@ -31,7 +32,7 @@ def rows_of(question: Question, gpu: Gpu) -> list[EngineRow]:
         name = (gpu.name or "").lower()
         found = [row for row in products if name in {row.name.lower(), *map(str.lower, row.aliases)}]
     ids = {device, f"{device}/{gpu.subsystem_id}"} - {""}
-    boards = question.matrix.rows("nvenc", "gpus", EngineRow)
+    boards = matrix.rows("nvenc", "gpus", EngineRow)
     return [*found, *(row for row in boards if ids.intersection(row.devices) or row.name == gpu.name)]
 
 

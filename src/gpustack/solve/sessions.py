@@ -28,7 +28,7 @@ def session_findings(question: Question, word: str, count: int) -> Findings:
     if all(gpu.nvenc == 0 for gpu in gpus):
         conflict = Conflict(kind="video-engine", between=between, reason=f"{names_of(gpus)} has no NVENC.")
         return Findings(conflicts=(conflict,))
-    rows = [row for gpu in gpus for row in rows_of(question, gpu)]
+    rows = [row for gpu in gpus for row in rows_of(question.matrix, gpu)]
     kinds = {row.sessions for row in rows} - {"", "n/a", "0"}
     sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in rows for key in row.src)))
     if "unrestricted" in kinds and kinds == {"unrestricted"} and not any(gpu.part for gpu in gpus):

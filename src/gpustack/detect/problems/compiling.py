@@ -17,7 +17,8 @@ ABOUT = later(
     r"[\w/]*\.h(?:pp)?\b|(?:fatal error: |source file \")(?:nv/target|cub/|thrust/|cuda/)|\"NV_(?:IS|IF|PROVIDES)_|"
     r"include path is not compatible with this release of Thrust|cudaMemLocation|bare_metal_version|"
     r"namespace \"(?:cub|thrust)\"|identifier \"cu(?:dnn|blas|sparse|solver|fft)|C\+\+ versions less than C\+\+1|"
-    r"undefined reference to .(?:cu|nccl|nvml|nvrtc)|"
+    r"undefined reference to .(?:(?:__)?cu[A-Zbdfrst]|nccl|nvml|nvrtc|nvJitLink|nvjpeg|npp|createInfer|createNvOnnx|"
+    r"nvinfer1::|initLibNvInfer|NvEncodeAPI|c10::|at::|torch::|cv::cuda::|ompi_|MPIR_)|"
     r"/usr/(?:include|lib)/\S+\(\d+\): (?:catastrophic )?error|parameter packs not expanded"
 )
 """Lines about such builds that need not name NVIDIA."""
@@ -58,7 +59,45 @@ _NEWER_GCC = later(
     r"C\+\+17 or later compatible compiler is required to use ATen|No supported gcc/g\+\+ host compiler"
 )
 _GLIBC = later(r"exception specification is incompatible.*(?:pi|rsqrt)|different exception specifier")
-_UNDEFINED = later(r"undefined reference to .(?P<name>(?:cu|nccl|nvml|nvrtc)\w+)")
+_UNDEFINED = later(r"undefined reference to .(?P<name>[\w:~]+)")
+_LINKS = (
+    (r"__cuda(?!RegisterLinked)|cuda[A-Z]", "libcudart", "cuda"),
+    (r"cublasLt", "libcublasLt", "cuda"), (r"cublas", "libcublas", "cuda"),
+    (r"cufft", "libcufft", "cuda"), (r"curand", "libcurand", "cuda"), (r"cusparse", "libcusparse", "cuda"),
+    (r"cusolver", "libcusolver", "cuda"), (r"nvrtc", "libnvrtc", "cuda"), (r"nvJitLink", "libnvJitLink", "cuda"),
+    (r"nvjpeg", "libnvjpeg", "cuda"), (r"npp", "libnppc and libnpp's part for it", "cuda"),
+    (r"cuFile", "libcufile", "cuda"), (r"cudnn", "libcudnn", "cudnn"), (r"nccl", "libnccl", "nccl"),
+    (r"createNvOnnx", "libnvonnxparser", "tensorrt"), (r"initLibNvInfer", "libnvinfer_plugin", "tensorrt"),
+    (r"createInfer|nvinfer1::", "libnvinfer", "tensorrt"), (r"nvml", "libnvidia-ml", "driver"),
+    (r"cuvid", "libnvcuvid", "driver"), (r"NvEncodeAPI", "libnvidia-encode", "driver"),
+    (r"cu[A-Z]", "libcuda", "driver"),
+)  # fmt: skip
+"""Which library has a function, by the start of its name, and the component that has the library."""
+
+_LINKS_OF_OTHERS = (
+    (
+        r"c10::|at::|torch::",
+        "PyTorch's libraries, or built for another release of it or the other ABI of C++ (_GLIBCXX_USE_CXX11_ABI)",
+        (
+            "build with the torch of the environment that will run it (`pip install --no-build-isolation`), with "
+            "-D_GLIBCXX_USE_CXX11_ABI of `python -c 'import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)'`"
+        ),
+    ),
+    (
+        r"cv::cuda::",
+        "an OpenCV with its CUDA modules: that of distributions and of the index has none",
+        "build OpenCV with -DWITH_CUDA=ON and opencv_contrib, and let OpenCV_DIR name that build",
+    ),
+    (
+        r"ompi_|MPIR_",
+        "the MPI that this code was compiled against",
+        (
+            "use that MPI for the whole build: ompi_ is Open MPI (Debian, Ubuntu: libopenmpi-dev), MPIR_ MPICH; an "
+            "MPI of another kind, or of a Cray, does not stand in for it"
+        ),
+    ),
+)
+"""The same for functions of others: what is missing, and what to do."""
 
 
 def compiled(scene: Scene, line: str) -> Cause | None:
@@ -238,10 +277,19 @@ def _reference(_: Scene, line: str) -> Cause | None:
     found = _UNDEFINED.search(line)
     if found is None:
         return None
+    name = found["name"]
+    for start, lacks, fix in _LINKS_OF_OTHERS:
+        if re.match(start, name):
+            return Cause(says=f"a program is linked without {lacks}: {name} is undefined", fix=fix, sure=True)
+    library, owner = next(((lib, component) for text, lib, component in _LINKS if re.match(text, name)), ("", ""))
+    if not library:
+        return None
+    stub = "; the driver's library has a stub in lib64/stubs of the toolkit" if owner == "driver" else ""
+    wants = "" if line[found.end() : found.end() + 1] == "@" else f"without {library} of {owner}, or "
     return Cause(
-        says=f"a program is linked with a library of CUDA of another release: {found['name']} is not in it",
-        fix="libraries and headers must be of one toolkit: look at -L and -I, CUDA_HOME, and libraries of CUDA in the "
-        "Python environment",
+        says=f"a program is linked {wants}with a {library} of another release: {name} is not in what the linker got",
+        fix=f"add -l{library.removeprefix('lib').partition(' ')[0]} after the objects, with -L to the folder of the "
+        f"release whose headers were used (CUDA_HOME, copies in the Python environment){stub}",
         sure=True,
     )
 

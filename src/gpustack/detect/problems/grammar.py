@@ -14,6 +14,7 @@ from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.faults import fault
 from gpustack.detect.problems.phrases import Cause, graphical, plain, stated, system, transaction
 from gpustack.detect.problems.places import denied, library, missing
+from gpustack.detect.problems.resolvers import refused
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
@@ -370,6 +371,7 @@ def _package(_: Scene, line: str) -> Cause | None:
 
 
 JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
-    _ptx, compiled, graphical, fault, stated, _symbol, _library, _module, _program, _status, transaction, _package,
+    _ptx, refused, compiled, graphical, fault, stated, _symbol, _library, _module, _program, _status, transaction,
+    _package,
     denied, missing, _text, system, plain,
 )  # fmt: skip

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from gpustack.detect.problems import builds, compiling, faults, states
+from gpustack.detect.problems import builds, compiling, faults, resolvers, states
 from gpustack.detect.problems.loading import MISSING
 from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import Cause, may_state, stated
@@ -24,6 +24,7 @@ from gpustack.detect.problems.signs import (
     sandboxed,
     side,
 )
+from gpustack.detect.problems.spoken import LEVEL, is_spoken
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
@@ -45,7 +46,7 @@ GRAPHICS = later(
     r"libva error|va_openDriver|_glapi_tls|NvRm|nvbuf_utils|nvrm channel|\bEGL|eglInit|for scanout|akmod|kmod-|ocl-icd|"
     r"bbswitch|bumblebee"
 )
-ABOUT = (GRAPHICS, compiling.ABOUT, faults.ABOUT)
+ABOUT = (GRAPHICS, compiling.ABOUT, faults.ABOUT, resolvers.ABOUT)
 """What lines are about that name neither NVIDIA nor CUDA."""
 
 _OF_PROGRAMS = later(r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure")
@@ -57,10 +58,6 @@ OTHERS = later(
     r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug(?!.*vmconsole=)|\bMali\b|habana|"
     r"(?-i:(?<!=)\bDEBUG\b)(?!.*produced output: )",
     re.IGNORECASE,
-)
-_LEVEL = later(
-    r"level=(?:error|fatal|panic)|\"level\":\s*\"(?:error|fatal)\"|\b[EF]\d{4} \d\d:|\[(?:error|fatal|critical)\]|"
-    r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\(EE\)|<err>|\berror:|\bfatal:|\bpanic:|Error:|\bWARN (?:NET|Cuda|Call)",
 )
 _GRAVE = later(
     r"(?i)\b(?:errors?|failed|failure|fails|fatal|cannot|can't|could not|couldn't|unable|denied|refused|not found|"
@@ -150,6 +147,7 @@ _AFTER = later(
     r"caused by a system or configuration error in the Fabric Manager|"
     r"Disable NVLS \(NCCL_NVLS_ENABLE=0\)|nccl(?:UnhandledCuda|System|Internal)Error: |"
     r"Failed to create an execution context|Executor worker returned error|create_\w+_bin(?::\d+)?>?:? .*failed|"
+    r"CUDA SETUP: CUDA detection failed|llama runner (?:process has )?terminated|failed to run custom build command|"
     r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
@@ -264,9 +262,19 @@ def _lines(scene: Scene) -> Iterator[Line]:
         if any(line.is_vague for line in telling) and _is_told(known, telling, text):
             telling = [line for line in telling if not line.is_vague]
             found = telling
+        spoken = [
+            line for line in found if line.cause is None and scene.evidence.excerpt and is_spoken(text, line.text)
+        ]
+        if spoken and (any(line.cause for line in telling) or _is_explained(known, text)):
+            found, telling = ([line for line in lines if line not in spoken] for lines in (found, telling))
         # Most logs have no such line, and asking the rows about every line costs as much as the rest of detect.
-        if telling or (found and not any(MISSING.search(line) or known.explains(line) for line in text.splitlines())):
+        if telling or (found and not _is_explained(known, text)):
             yield from telling or found[:1]
+
+
+def _is_explained(known: "_Known", text: str) -> bool:
+    """Whether another finding tells a line of this log."""
+    return any(MISSING.search(line) or known.explains(line) for line in text.splitlines())
 
 
 def _is_told(known: "_Known", telling: list[Line], text: str) -> bool:
@@ -384,7 +392,8 @@ def _is_grave(scene: Scene, line: str, *, is_stated: bool) -> bool:
     message = stated(scene, line) if is_stated else None
     if message is not None and message.sure:
         return True
-    return bool(message or _LEVEL.search(line) or _GRAVE.search(line)) and not HARMLESS.search(line)
+    marked = message or resolvers.ABOUT.search(line) or LEVEL.search(line) or _GRAVE.search(line)
+    return bool(marked) and not HARMLESS.search(line)
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ def service_log(scene: Scene) -> Iterator[Finding]:
     for row, path, line in rows:
         explained.add(line)
         if row.os or line not in own:
-            here = f"{about_host(scene)}{_here(scene, line)}"
+            here = f"{about_host(scene)}{_here(scene, line)}{_encoder(scene, row, line)}"
             finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{here})")
             least = plan_for(scene, line) if row.demand else ""
             first = f"{least} installs a driver that has it; " if least else ""
@@ -156,6 +156,15 @@ def _here(scene: Scene, line: str) -> str:
         None,
     )
     return f"; the host itself has {stem} in {folder}" if folder else ""
+
+
+def _encoder(scene: Scene, row: LogRow, line: str) -> str:
+    """What the encoder here cannot do, where the row is about one."""
+    if not row.id.startswith("nvenc-"):
+        return ""
+    from gpustack.detect.problems.encoders import refusal  # noqa: PLC0415 (few hosts have such a line)
+
+    return refusal(scene, line)
 
 
 def sandboxed(path: str) -> str:
