@@ -12,7 +12,7 @@ from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import Cause, may_state, stated
 from gpustack.detect.problems.programs import Program, writer
 from gpustack.detect.problems.registry import Finding, detects
-from gpustack.detect.problems.rows import LogRow, is_like
+from gpustack.detect.problems.rows import KernelRow, LogRow, is_like
 from gpustack.detect.problems.signs import (
     OF_PROGRAMS,
     Code,
@@ -394,9 +394,3 @@ def _is_grave(scene: Scene, line: str, *, is_stated: bool) -> bool:
         return True
     marked = message or resolvers.ABOUT.search(line) or LEVEL.search(line) or _GRAVE.search(line)
     return bool(marked) and not HARMLESS.search(line)
-
-
-class KernelRow(Struct, frozen=True, kw_only=True):
-    """Texts of a message of the kernel's log that a row explains."""
-
-    wants: tuple[str, ...]

@@ -76,6 +76,12 @@ class SettingRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
     together: bool = False
 
 
+class KernelRow(Struct, frozen=True, kw_only=True):
+    """Texts of a message of the kernel's log that a row explains."""
+
+    wants: tuple[str, ...]
+
+
 def view(scene: Scene, *, kernel: str = "") -> HostView:
     """The host as the rules of compatibility see it, with that kernel."""
     host = Host(
