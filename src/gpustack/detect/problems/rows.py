@@ -90,8 +90,8 @@ def view(scene: Scene, *, kernel: str = "") -> HostView:
         environment=scene.environment,
         gpus=scene.gpus,
         nvswitches=scene.nvswitches,
-        kernel=kernel or None,
-        glibc=glibc_version(scene.evidence, scene.packages) or None,
+        kernel=kernel,
+        glibc=glibc_version(scene.evidence, scene.packages),
     )
     return HostView(host, systems=(scene.system,) if scene.system is not None else ())
 

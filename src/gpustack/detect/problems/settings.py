@@ -118,9 +118,7 @@ def suspend(scene: Scene) -> Iterator[Finding]:
     """Video memory that is to be kept over suspend, without the services that keep it."""
     params = settings.params(scene.evidence)
     is_board = any(gpu.kind != "datacenter" for gpu in scene.gpus)
-    is_kept = (
-        params.get("PreserveVideoMemoryAllocations") == "1" and params.get("UseKernelSuspendNotifiers", "0") != "1"
-    )
+    is_kept = params.get("PreserveVideoMemoryAllocations") == "1" and params.get("UseKernelSuspendNotifiers") != "1"
     if scene.environment != "bare-metal" or not is_kept or not is_board or scene.evidence.excerpt:
         return
     marks = scene.evidence.marks

@@ -150,8 +150,7 @@ def two_compilers(scene: Scene) -> Iterator[Finding]:
 
 def _older_compiler(scene: Scene, windows: tuple[str, ...]) -> str:
     """How to install a supported compiler; Debian and derivatives name the packages by major version."""
-    last = re.search(r"<(\d+)", windows[-1])
-    if scene.os.family != "apt" or last is None:
-        return "install a g++ inside that window and pass it with `nvcc -ccbin`"
-    newest = f"g++-{int(last[1]) - 1}"
-    return f"{cures.command('apt-get', 'install', newest)} and `nvcc -ccbin {newest}`, or an older one"
+    for major in re.findall(r"<(\d+)", windows[-1]) if scene.os.family == "apt" else ():
+        newest = f"g++-{int(major) - 1}"
+        return f"{cures.command('apt-get', 'install', newest)} and `nvcc -ccbin {newest}`, or an older one"
+    return "install a g++ inside that window and pass it with `nvcc -ccbin`"
