@@ -81,10 +81,9 @@ class Products:
         plain = [row for row in rows if not row.subsystem]
         return next(iter((*exact, *alike, *plain, *rows)), None)
 
-    def span(self) -> tuple[str, str]:
-        """The lowest and the highest device id in the table."""
-        known = sorted(self.by_device)
-        return (known[0], known[-1]) if known else ("0000", "ffff")
+    def lowest(self) -> str:
+        """The lowest device id in the table."""
+        return min(self.by_device, default="0000")
 
     def renamed(self, capability: str) -> str:
         """The other number of a compute capability: 11.0 for 10.1, as CUDA 12.8 and 12.9 call Thor; "" if none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Literal
 
 import msgspec
 
@@ -48,6 +49,11 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def driver_is_loaded(self) -> bool:
         """Whether the driver's module is in the running kernel."""
         return self.module is not None and self.module.loaded
+
+    @property
+    def flavour(self) -> Literal["open", "proprietary"] | None:
+        """The flavour of the driver's module, loaded or installed."""
+        return self.module.flavour if self.module is not None else None
 
     @property
     def container(self) -> str:

@@ -64,6 +64,9 @@ CHANGES: dict[str, Callable[[Evidence], Evidence]] = {
     "on Amazon Linux 2": _system('ID="amzn"\nVERSION_ID="2"\n'),
     "on CentOS 7": _system('ID="centos"\nVERSION_ID="7"\n'),
     "on Silverblue": lambda one: _mark("/run/ostree-booted")(_system("ID=fedora\nVERSION_ID=41\n")(one)),
+    "of an image of Universal Blue": lambda one: _files(
+        one, **{"/usr/share/ublue-os/image-info.json": '{"image-name": "bazzite-nvidia-open"}'}
+    ),
     "on Void": _system("ID=void\n"),
     "on Leap": _system('ID=opensuse-leap\nID_LIKE="suse opensuse"\nVERSION_ID="15.6"\n'),
     "on Arch": _system("ID=arch\n"),

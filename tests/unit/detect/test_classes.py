@@ -3,7 +3,7 @@
 ``tests/cases/changed-hosts.yaml`` has of each finding what makes another host of one that a test describes: ``has`` keeps
 the finding, ``near`` takes its cause away. ``swap`` replaces texts wherever they stand in the evidence, ``put`` adds files,
 ``gone`` takes paths away, ``nvml`` says what NVML answers; ``like`` names the host, "" a machine with nothing wrong.
-``marks``, ``links`` and ``commands`` are added by their paths or words, ``packages`` and ``rpms`` as in host-threads.yaml
+``live``, ``environ``, ``blobs`` and ``faults`` likewise. ``marks``, ``links`` and ``commands`` are added by their paths or words, ``packages`` and ``rpms`` as in host-threads.yaml
 (or an rpm as the evidence has it, with tabs).
 ``each`` is a change for each of its names, which stand in place of ``EACH``. What is said of the hosts that have a finding is
 held in ``tests/golden/detect/classes.txt``, and written anew with ``--update-golden``.
@@ -76,7 +76,7 @@ def changed(evidence: Evidence, change: dict[str, Any]) -> Evidence:
     stanzas = "".join(map(stanza, change.get("packages", ())))
     if stanzas:
         swapped["files"][_STATUS] = f"{swapped['files'].get(_STATUS, '').strip()}\n\n{stanzas}".lstrip()
-    swapped["nvml"] = change.get("nvml", swapped["nvml"])
+    swapped |= {name: change[name] for name in ("nvml", "live", "environ", "blobs", "faults") if name in change}
     assert swapped != record, change["but"]
     return msgspec.convert(swapped, Evidence)
 

@@ -26,7 +26,7 @@ from gpustack.matrix.index import Matrix, load_matrix
 
 PLACE = GOLDEN / "pieces.txt"
 DAY = "2026-11-21"
-MOST_HOSTS, MOST_PIECES, MOST_LINES = 5, 40, 30
+MOST_HOSTS, MOST_PIECES, MOST_LINES = 8, 40, 30
 """So many hosts of a finding are taken apart, of so many pieces at most; and files of so many lines line by line."""
 
 _KINDS = ("files", "links", "marks", "blobs", "commands", "environ")
@@ -57,8 +57,9 @@ def pieces(evidence: Evidence) -> Iterator[tuple[str, Evidence]]:
     for number, line in enumerate(evidence.rpms):
         rpms = (*evidence.rpms[:number], *evidence.rpms[number + 1 :])
         yield f"rpm {line.partition(chr(9))[0]}", replace(evidence, rpms=rpms)
-    if evidence.nvml:
-        yield "NVML", replace(evidence, nvml=None)
+    for field, none in (("nvml", None), ("live", False), ("excerpt", False), ("date", "")):
+        if getattr(evidence, field):
+            yield field, replace(evidence, **{field: none})
 
 
 def _size(evidence: Evidence) -> int:

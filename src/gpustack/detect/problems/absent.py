@@ -8,17 +8,14 @@ from collections.abc import Iterator
 from gpustack.detect.parse import driver
 from gpustack.detect.parse.pci import guest_addresses
 from gpustack.detect.problems import cures, images, kernels, passthrough
-from gpustack.detect.problems.kernels import FOR_GUESTS, FOREIGN
+from gpustack.detect.problems.engines import ROOTS
+from gpustack.detect.problems.kernels import FOR_GUESTS, OWN_DRIVERS
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.model.host import Gpu
 
 _MACHINES = {"bare-metal", "vm"}
-_ELSEWHERE = (
-    "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1", "/usr/local/glibc/usr/lib/libcuda.so.1",
-    "/usr/local/glibc/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-    "/usr/bin/nvidia-vgpu-mgr", "/usr/bin/nvidia-smi", "/usr/bin/nvidia-uninstall",
-)  # fmt: skip
+_ELSEWHERE = (*ROOTS, "/usr/bin/nvidia-vgpu-mgr", "/usr/bin/nvidia-smi", "/usr/bin/nvidia-uninstall")
 """Drivers in a root of their own, and programs of a driver."""
 
 
@@ -32,8 +29,8 @@ def no_driver(scene: Scene) -> Iterator[Finding]:
         return
     gpu = gpus[0]
     more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
-    held = f"; {gpu.bound} holds it, which has no CUDA" if gpu.bound in {*FOREIGN, "NovaCore"} else ""
-    last = f", from branch {gpu.driver_last.partition('.')[0]}, the last for this GPU" if gpu.driver_last else ""
+    held = f"; {gpu.bound} holds it, which has no CUDA" if gpu.bound in OWN_DRIVERS else ""
+    last = f", from branch {gpu.driver_last}, the last for this GPU" if gpu.driver_last else ""
     yield Finding(
         message=f"no NVIDIA driver is installed for {gpu.called} at {gpu.bus_id}{more}: no kernel module, library or "
         f"package of one was found{held}",
@@ -46,20 +43,18 @@ def no_driver(scene: Scene) -> Iterator[Finding]:
 @detects("detect-no-module")
 def no_module(scene: Scene) -> Iterator[Finding]:
     """Programs and libraries of a driver whose kernel module nothing here has or builds."""
-    gpus = [gpu for gpu in _own(scene) if gpu.bound in {None, *FOREIGN, "NovaCore"}]
+    gpus = [gpu for gpu in _own(scene) if gpu.bound is None or gpu.bound in OWN_DRIVERS]
     mine = scene.installed(driver.DRIVER_PACKAGES)
     kernel = scene.kernel
     if (
         not gpus
         or not mine
-        or kernel is None
         or scene.environment not in _MACHINES
         or images.image_name(scene)
         or kernel not in scene.evidence.listings.get("/lib/modules", ())
-        or scene.driver_is_loaded
         or kernels.wants_module(scene)
         or kernels.has_module(scene, kernel)
-        or any(scene.evidence.has(path) for path in _ELSEWHERE[:4])
+        or any(scene.evidence.has(path) for path in ROOTS)
     ):
         return
     yield Finding(
@@ -99,10 +94,9 @@ def _has_part(scene: Scene) -> bool:
     )
     return (
         built
-        or scene.driver_version is not None
         or scene.module is not None
         or bool(scene.evidence.nvml)
-        or any(package.name and re.fullmatch(driver.DRIVER_PACKAGES, package.name) for package in scene.packages)
+        or any(re.fullmatch(driver.DRIVER_PACKAGES, package.name) for package in scene.packages)
         or any(scene.evidence.has(path) for path in _ELSEWHERE)
         or any(copy.component == "driver" for copy in scene.copies)
     )

@@ -19,6 +19,8 @@ _SWARM = later(r"(?m)^[ \t]*swarm-resource[ \t]*=[ \t]*\"([^\"\n]*)\"")
 
 _FILES = later(r"(?im)^[^#\n]*\bName=gpu\b[^#\n]*\bFile=(/dev/nvidia\S+)")
 _RANGE = later(r"(\d+)-(\d+)|(\d+)")
+_MOST = 64
+"""So many devices of one pattern are counted."""
 _GRES = later(r"(?im)^\s*NodeName=(\S+)[^#\n]*\bGres=\S*?gpu:(?:[A-Za-z_][\w.-]*:)?(\d+)")
 
 
@@ -29,7 +31,7 @@ def runtime_file(scene: Scene) -> Iterator[Finding]:
         if "/containerd" not in path and "/crio" not in path and path != DOCKER:
             continue
         named = _BINARY.findall(text) if path != DOCKER else _paths(docker_config(scene))
-        gone = next((one for one in named if "nvidia" in one and _state(scene, one) == "absent"), None)
+        gone = next((one for one in named if "nvidia" in one and _is_absent(scene, one)), None)
         if gone is not None and scene.environment in {"bare-metal", "vm"}:
             yield Finding(
                 message=f"{path} names {gone} as the program of NVIDIA's runtime, and that file does not exist: "
@@ -47,7 +49,7 @@ def runtime_option(scene: Scene) -> Iterator[Finding]:
     """A runtime on dockerd's command line: its program does not exist, or daemon.json has runtimes too."""
     for path, text in sorted(scene.evidence.files.items()):
         for match in _ADDED.finditer(text) if "/docker.service" in path else ():
-            if _state(scene, match[2]) == "absent":
+            if _is_absent(scene, match[2]):
                 says = f"names {match[2]} as the runtime {match[1]}, and that file does not exist"
                 fix = f"`gpustack plan container-toolkit` installs it; or take --add-runtime out of {path}"
             elif "runtimes" in docker_config(scene):
@@ -68,7 +70,7 @@ def runtime_option(scene: Scene) -> Iterator[Finding]:
 def default_runtime(scene: Scene) -> Iterator[Finding]:
     """A default runtime of Docker's or containerd's that no runtime of the same configuration has as its name."""
     for path, text in sorted(scene.evidence.files.items()):
-        found = _DEFAULT.search(text) if "/containerd" in path and path.endswith("config.toml") else None
+        found = _DEFAULT.search(text) if path.endswith("config.toml") else None
         # The rest may stand in files that it imports.
         if found is not None and found[1] != "runc" and f"runtimes.{found[1]}" not in text and "imports" not in text:
             yield Finding(
@@ -152,8 +154,8 @@ def slurm_count(scene: Scene) -> Iterator[Finding]:
 def _numbers(path: str) -> list[int]:
     """The numbers that a pattern of device files like /dev/nvidia[0-3,6] stands for."""
     found: list[int] = []
-    for first, last, single in _RANGE.findall(path.removeprefix("/dev/nvidia")):
-        found += range(int(first), min(int(last), int(first) + 64) + 1) if first else [int(single)]
+    for first, last, single in _RANGE.findall(path):
+        found += range(int(first), int(last) + 1)[:_MOST] if first else [int(single)]
     return found
 
 
@@ -161,8 +163,9 @@ def _paths(config: dict[str, Any]) -> list[str]:
     runtimes = config.get("runtimes")
     found = runtimes.values() if isinstance(runtimes, dict) else ()
     paths = (one.get("path") for one in found if isinstance(one, dict))
-    return [path for path in paths if isinstance(path, str) and path.startswith("/")]
+    return [path for path in paths if isinstance(path, str)]
 
 
-def _state(scene: Scene, path: str) -> str:
-    return scene.evidence.marks.get(f"named {path}", "there" if scene.evidence.has(path) else "")
+def _is_absent(scene: Scene, path: str) -> bool:
+    """Whether a path that a file names was searched, and is not there."""
+    return scene.evidence.marks.get(f"named {path}") == "absent"

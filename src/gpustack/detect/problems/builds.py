@@ -77,10 +77,10 @@ def rebuild(scene: Scene, kernel: str) -> str:
     stream = _precompiled_stream(scene)
     if stream is not None:
         return _precompiled(scene, kernel, stream)
-    prebuilt = next((m[1] for p in scene.packages if p.installed and (m := re.fullmatch(_PREBUILT, p.name))), None)
+    prebuilt = next((re.sub(_PREBUILT, r"\1", one.name) for one in scene.installed(_PREBUILT)), None)
     if prebuilt is not None and not scene.installed(r"nvidia-dkms-.*"):
         return cures.command("apt-get", "install", f"linux-modules-nvidia-{prebuilt}-{kernel}")
-    kmp = next((p.name for p in scene.packages if p.installed and re.fullmatch(r"nvidia-.*-kmp-\w+", p.name)), None)
+    kmp = next((one.name for one in scene.installed(r"nvidia-.*-kmp-\w+")), None)
     if kmp is not None:
         return f"let zypper install the {kmp} of that release (`zypper search -s {kmp}` lists them)"
     build = cures.command("dkms", "autoinstall", "-k", kernel)
@@ -137,8 +137,13 @@ def told(scene: Scene) -> Iterator[BuildLog]:
             yield log
 
 
+def _kernel(scene: Scene, log: BuildLog) -> str:
+    """The kernel that the build was for: dkms builds for one that was installed, before it runs."""
+    return log.kernel or scene.next_kernel or scene.kernel or ""
+
+
 def _kernel_of(scene: Scene, log: BuildLog) -> str:
-    kernel = log.kernel or scene.kernel
+    kernel = _kernel(scene, log)
     return f"kernel {kernel}" if kernel else "the kernel"
 
 
@@ -148,26 +153,28 @@ def _built_since(scene: Scene, log: BuildLog) -> bool:
     if log.path == INSTALLER and scene.driver_is_loaded:
         return True
     gone = bool(log.kernel and kernels) and log.kernel not in kernels
-    head = f"/lib/modules/{log.kernel}/"
-    there = any(
-        folder.startswith(head) and any(name.startswith("nvidia.ko") for name in names)
+    return gone or has_file(scene, log.kernel)
+
+
+def has_file(scene: Scene, kernel: str) -> bool:
+    """Whether a kernel's folder has the driver's module."""
+    return any(
+        folder.startswith(f"/lib/modules/{kernel}/") and any(name.startswith("nvidia.ko") for name in names)
         for folder, names in scene.evidence.listings.items()
     )
-    return gone or there
 
 
 def _refused(scene: Scene, log: BuildLog) -> tuple[str, str] | None:
     """A kernel that the driver's build refuses, and what to do about it."""
     if re.search(r"version[- ]check failed", log.error):
-        kernel = log.kernel or scene.kernel or ""
-        build = cures.command("env", "IGNORE_CC_MISMATCH=1", "dkms", "autoinstall", "-k", kernel)
+        build = cures.command("env", "IGNORE_CC_MISMATCH=1", "dkms", "autoinstall", "-k", _kernel(scene, log))
         why = "The kernel was built with another gcc than the one here, and this driver's build refuses that."
         return why, f"update the system and start its newest kernel, which its gcc built; at your own risk {build}"
     match = re.search(r"installing for is a (PREEMPT_RT|Xen) kernel", log.error)
     if match is None:
         return None
-    kernel, lift = log.kernel or scene.kernel or "", f"IGNORE_{match[1].upper()}_PRESENCE=1"
-    build = cures.command("env", lift, "dkms", "autoinstall", "-k", kernel)
+    lift = f"IGNORE_{match[1].upper()}_PRESENCE=1"
+    build = cures.command("env", lift, "dkms", "autoinstall", "-k", _kernel(scene, log))
     return (
         f"NVIDIA does not support {match[1]} kernels, and its build refuses them.",
         f"boot a standard kernel; at your own risk {build} builds it",
@@ -176,7 +183,7 @@ def _refused(scene: Scene, log: BuildLog) -> tuple[str, str] | None:
 
 def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
     """What the first error means, and what puts it right."""
-    kernel, error = log.kernel or scene.next_kernel or scene.kernel or "", log.error
+    kernel, error = _kernel(scene, log), log.error
     again = rebuild(scene, kernel)
     lacks = _lacks(scene, error)
     if lacks:
@@ -192,7 +199,7 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
         return why, _newer_driver(scene, log, kernel)
     rule = ceiling(scene, log.version, log.kernel)
     if rule or re.search(_INTERFACE, error):
-        stated = (rule.says or rule.note) if rule else ""
+        stated = rule.says if rule else ""
         newer = f"Kernel {kernel}" if kernel else "The kernel"
         return f"{newer} is newer than this driver knows. {stated}".rstrip(), _newer_driver(scene, log, kernel)
     return "The rest of the log says more.", f"check {log.path}; then {again}"
@@ -283,15 +290,14 @@ def ceiling(scene: Scene, version: str, kernel: str) -> Rule | None:
     """The rule by which the modules of a release do not build on a kernel of this host."""
     here = view(scene, kernel=kernel)
     numbers = here.values("kernel")
-    flavour = scene.module.flavour if scene.module is not None else None
-    rules = (rule for rule in scene.matrix.rules("driver") if rule.needs == "kernel" and rule.none)
+    rules = (rule for rule in scene.matrix.rules("driver") if rule.needs == "kernel")
     of_it = (rule for rule in rules if is_within(version, rule.of.removeprefix("driver")))
     found = (rule for rule in of_it for number in numbers if any(is_within(number, text) for text in rule.none))
     return next(
         (
             rule
             for rule in found
-            if rule.when.flavour in {"", flavour or rule.when.flavour} and here.holds(rule, "driver")
+            if rule.when.flavour in {"", scene.flavour or rule.when.flavour} and here.holds(rule, "driver")
         ),
         None,
     )

@@ -23,9 +23,9 @@ ABOUT = later(
 )
 """Lines about such builds that need not name NVIDIA."""
 
-_HEADER = later(r"(?:fatal error: |cannot open source file \")(?P<name>[\w/]+\.h(?:pp)?)\W")
+_HEADER = later(r"(?:fatal error: (?=\S+ [Nn]o such file)|cannot open source file \")(?P<name>[\w/]+\.h(?:pp)?)\W")
 _OWNERS = (
-    (r"cudnn", "cudnn"), (r"nccl", "nccl"), (r"Nv(?:Infer|OnnxParser|Utils)", "tensorrt"),
+    (r"cudnn", "cudnn"), (r"nccl", "nccl"), (r"(?i)nv(?:infer|onnxparser|utils)", "tensorrt"),
     (r"nvEncodeAPI|ffnvcodec|nvcuvid|cuviddec", "nv-codec-headers"), (r"gdrapi", "gdrcopy"),
     (r"cu|nvml|nvToolsExt|nvrtc|npp|device_launch|math_constants|vector_types|thrust|cub/", "cuda"),
 )  # fmt: skip
@@ -111,10 +111,15 @@ def _where(scene: Scene) -> str:
     return next((kit.path for kit in reversed(scene.toolkits)), "")
 
 
+def _owner(name: str) -> str:
+    """Which component has a header or a library, by its name without lib; "" for another's."""
+    return next((component for like, component in _OWNERS if re.match(like, name)), "")
+
+
 def _header(scene: Scene, line: str) -> Cause | None:
     found = _HEADER.search(line)
-    owner = next((name for text, name in _OWNERS if found and re.match(text, found["name"])), "")
-    if found is None or not owner or ("o such file" not in line and "cannot open source" not in line):
+    owner = _owner(found["name"]) if found else ""
+    if found is None or not owner:
         return None
     here = _where(scene) if owner == "cuda" else ""
     if here:
@@ -142,7 +147,7 @@ def _library(scene: Scene, line: str) -> Cause | None:
             "development",
             sure=True,
         )
-    owner = next((component for text, component in _OWNERS if re.match(text, name)), "cuda")
+    owner = _owner(name) or "cuda"
     return Cause(
         says=f"the linker does not find lib{name}.so of {owner}",
         fix=f"-L {here}/lib64; {plan(owner)} installs it where it is missing",

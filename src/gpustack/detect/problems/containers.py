@@ -95,8 +95,8 @@ def cdi_podman(scene: Scene) -> Iterator[Finding]:
     """A CDI specification in a format that this podman does not read."""
     podman = next(iter(scene.installed("podman")), None)
     rows = scene.matrix.rows("container-toolkit", "engines", dict)
-    row = next((row for row in rows if row["engine"] == "podman" and "CDI" in row["use"]), None)
-    if podman is None or row is None or not is_within(podman.upstream, f"<{row['minimum']}"):
+    row = next(row for row in rows if row["engine"] == "podman")
+    if podman is None or not is_within(podman.upstream, f"<{row['minimum']}"):
         return
     for path, text in _specifications(scene):
         form = _CDI_FORMAT.search(text)

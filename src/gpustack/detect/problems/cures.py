@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from gpustack.detect.parse.packages import Package
 from gpustack.detect.scene import Scene
 
-_MANAGERS = {"apt": "apt-get", "dnf": "dnf", "yum": "yum", "tdnf": "tdnf", "zypper": "zypper"}
+_MANAGERS: dict[str | None, str] = {"apt": "apt-get", "dnf": "dnf", "yum": "yum", "tdnf": "tdnf", "zypper": "zypper"}
 _AWAY = {"apt-get": "purge", "rpm-ostree": "uninstall", "pacman": "-R"}
 _AGAIN = {"apt-get": ("install", "--reinstall"), "zypper": ("install", "--force"), "pacman": ("-S",)}
-_LOCKS = {
+_ARCH_KERNELS = {"zen", "lts", "hardened", "rt", "cachyos"}
+_LOCKS: dict[str | None, tuple[str, ...]] = {
     "apt": ("apt-mark", "unhold"), "dnf": ("dnf", "versionlock", "delete"), "yum": ("yum", "versionlock", "delete"),
     "zypper": ("zypper", "removelock"),
 }  # fmt: skip
@@ -20,7 +21,7 @@ _LOCKS = {
 
 def is_image(scene: Scene) -> bool:
     """Whether rpm-ostree composes this system, so that packages are layered on it."""
-    return "/run/ostree-booted" in scene.evidence.marks and (scene.os.family or "dnf") in {"dnf", "yum"}
+    return "/run/ostree-booted" in scene.evidence.marks and scene.os.family != "apt"
 
 
 def _tool(scene: Scene) -> str:
@@ -31,7 +32,7 @@ def _tool(scene: Scene) -> str:
 def _manager(scene: Scene) -> str:
     """The package manager of the system, without regard to images; "" if it is unknown."""
     is_arch = scene.system is not None and scene.system.manager == "pacman"
-    return "pacman" if is_arch else _MANAGERS.get(scene.os.family or "", "")
+    return "pacman" if is_arch else _MANAGERS.get(scene.os.family, "")
 
 
 def command(*words: str) -> str:
@@ -58,7 +59,7 @@ def reinstall(scene: Scene, packages: Iterable[Package]) -> str:
 
 def unlock(scene: Scene, names: Iterable[str]) -> str:
     """The command that removes the locks on these names, "" if locks are lines of files."""
-    words = _LOCKS.get(scene.os.family or "")
+    words = _LOCKS.get(scene.os.family)
     return command(*words, *names) if words else ""
 
 
@@ -107,20 +108,20 @@ def kernel_argument(scene: Scene, argument: str) -> str:
 
 def headers(scene: Scene, kernel: str) -> str:
     """The command that installs the headers of a kernel, "" if their name differs within the family."""
-    family, release = scene.os.family or "", kernel.removesuffix("-default")
+    release = kernel.removesuffix("-default")
     if _tool(scene) == "pacman":
         return install(scene, [f"{kernel_package(kernel)}-headers"]) if kernel_package(kernel) else ""
     void = re.fullmatch(r"(\d+\.\d+)\.\d+_\d+", kernel)
-    if void and scene.os.id == "void":
+    if void:
         return command("xbps-install", f"linux{void[1]}-headers")
-    names = {
+    names: dict[str | None, str] = {
         "apt": f"linux-headers-{kernel}",
         "dnf": f"kernel-devel-{kernel}",
         "yum": f"kernel-devel-{kernel}",
         "zypper": f"kernel-default-devel={release}" if release != kernel else "",
     }
     # Amazon's later kernels have their own package names.
-    name = "" if scene.os.id == "amzn" else names.get(family, "")
+    name = "" if scene.os.id == "amzn" else names.get(scene.os.family, "")
     return command(_tool(scene), "install", name) if name else ""
 
 
@@ -129,7 +130,7 @@ def kernel_package(kernel: str) -> str:
     last = kernel.rpartition("-")[2]
     if re.search(r"-arch\d+-\d+$", kernel):
         return "linux"
-    return f"linux-{last}" if last in {"zen", "lts", "hardened", "rt", "cachyos"} else ""
+    return f"linux-{last}" if last in _ARCH_KERNELS else ""
 
 
 def _with_names(tool: str, words: tuple[str, ...], packages: Iterable[Package], verb: str) -> str:

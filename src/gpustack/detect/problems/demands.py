@@ -42,4 +42,4 @@ def _of_cuda(scene: Scene, version: str) -> str:
 
 def _of_nvenc(scene: Scene, api: str) -> str:
     rows = scene.matrix.rows("nv-codec-headers", "releases", Headers)
-    return min((row.driver_linux for row in rows if row.api == api and row.driver_linux), key=version_key, default="")
+    return min((row.driver_linux for row in rows if row.api == api), key=version_key, default="")

@@ -17,15 +17,18 @@ def _is_running(scene: Scene) -> bool:
     return "nvidia" in scene.modules and scene.environment in {"bare-metal", "vm"}
 
 
+def _has_successor(scene: Scene) -> bool:
+    """Whether the driver has nvidia_peermem."""
+    return is_within(scene.driver_version or "0", ">=470")
+
+
 @detects("detect-peermem")
 def peermem(scene: Scene) -> Iterator[Finding]:
     """RDMA adapters next to proprietary modules, which offer them GPU memory by nvidia_peermem alone."""
     adapters = scene.evidence.listings.get(_ADAPTERS)
     if not adapters or not _is_running(scene) or {"nvidia_peermem", "nv_peer_mem"} & set(scene.modules):
         return
-    if scene.module is None or scene.module.flavour != "proprietary" or not scene.driver_version:
-        return
-    if is_within(scene.driver_version, ">=470"):
+    if scene.flavour == "proprietary" and _has_successor(scene):
         write = "`echo nvidia_peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf`"
         yield Finding(
             message=f"the RDMA adapter {min(adapters)} is here and nvidia_peermem is not loaded: with the"
@@ -41,7 +44,7 @@ def peermem(scene: Scene) -> Iterator[Finding]:
 def nv_peer_mem(scene: Scene) -> Iterator[Finding]:
     """The module before nvidia_peermem, on a driver that has its successor."""
     mine = scene.installed(r"nvidia-peer-memory(?:-dkms)?|nvidia_peer_memory")
-    if (mine or "nv_peer_mem" in scene.modules) and is_within(scene.driver_version or "0", ">=470"):
+    if (mine or "nv_peer_mem" in scene.modules) and _has_successor(scene):
         drop = f"{cures.remove(scene, mine)}, then " if mine else ""
         unload = f"{cures.command('modprobe', '-r', 'nv_peer_mem')}, then " if "nv_peer_mem" in scene.modules else ""
         yield Finding(
@@ -78,8 +81,7 @@ def nvidia_fs(scene: Scene) -> Iterator[Finding]:
     mine = scene.installed(r"nvidia-gds.*|nvidia-fs.*")
     if not mine or not _is_running(scene) or "nvidia_fs" in scene.modules:
         return
-    flavour = scene.module.flavour if scene.module is not None else None
-    if scene.secure_boot or flavour == "proprietary":
+    if scene.secure_boot or scene.flavour == "proprietary":
         return
     yield Finding(
         message="GPUDirect Storage is installed and its kernel module nvidia_fs is not loaded: reads and writes of"

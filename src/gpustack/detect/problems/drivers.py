@@ -9,13 +9,15 @@ from gpustack.detect.installed import DISTRIBUTIONS
 from gpustack.detect.parse import driver
 from gpustack.detect.parse.packages import Package
 from gpustack.detect.problems import cures, images
+from gpustack.detect.problems.kernels import OWN_KERNEL
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.model.host import Gpu
 from gpustack.versions import version_key
 
-NVIDIA_HOST = "developer.download.nvidia.com"
 _NO_LINUX_DRIVER = {"wsl", "jetson"}
+_NO_OWN_DRIVER = {*_NO_LINUX_DRIVER, "container"}
+_FABRIC_MANAGER = r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?"
 _LOST = {
     "imex": "IMEX does not start, and programs of several trays share no GPU memory",
     "nscq": "DCGM does not see the NVSwitches",
@@ -23,14 +25,15 @@ _LOST = {
 }
 """What a part of another release than the driver's costs."""
 
+_TOLD = {frozenset((other, "nvidia")) for other in ("ubuntu", "debian", "suse", "almalinux")}
+"""SUSE's and AlmaLinux's signed modules are made for NVIDIA's libraries; the first two have their own detectors."""
+
 _BUILDERS = {"rpmfusion": "RPM Fusion", "nvidia": "NVIDIA"}
 
 
 def nvidia_source_active(scene: Scene) -> bool:
     """Whether NVIDIA's own CUDA repository is configured and enabled."""
-    return any(
-        NVIDIA_HOST in source.url and "/compute/cuda/repos" in source.url and source.enabled for source in scene.sources
-    )
+    return any("/compute/cuda/repos" in source.url and source.enabled for source in scene.sources)
 
 
 def gpu_name(gpu: Gpu) -> str:
@@ -87,7 +90,7 @@ def debian_and_nvidia(scene: Scene) -> Iterator[Finding]:
     """Debian's driver packages together with NVIDIA's repository."""
     theirs = scene.installed(r"nvidia-alternative|glx-alternative-nvidia|nvidia-legacy-check")
     mixed = driver.origins(scene.packages)
-    if scene.os.family == "apt" and "debian" in mixed and "nvidia" in mixed:
+    if "debian" in mixed and "nvidia" in mixed:
         a, b = mixed["debian"][0], mixed["nvidia"][0]
         yield Finding(
             message=f"driver packages of two origins are mixed: {a.name} {a.version} from Debian and {b.name} "
@@ -137,11 +140,10 @@ def suse_mix(scene: Scene) -> Iterator[Finding]:
             message=f"driver packages of {' and '.join(sorted(generations))} are installed side by side",
             fix=f"{cures.remove(scene, packages)}, then {cures.plan('driver')}",
         )
-    kmp = [p for p in packages if "driver-G0" in p.name and "signed" in p.name]
-    user = [p for p in packages if p.name.startswith("nvidia-compute-G0")]
+    kmp, user = scene.installed(r"nvidia-(?:open-)?driver-G0\d.*-kmp-.*"), scene.installed(r"nvidia-compute-G0\d.*")
     if kmp and user:
-        first, second = (driver.driver_version(p) or p.upstream.partition("_")[0] for p in (kmp[0], user[0]))
-        if first.partition("_")[0] != second:
+        first, second = map(driver.driver_version, (kmp[0], user[0]))
+        if first != second:
             yield Finding(
                 message=f"{kmp[0].name} is {first} but {user[0].name} is {second}: their versions must be equal",
                 fix=f"{cures.remove(scene, (*kmp, *user))}, then {cures.plan('driver')}",
@@ -164,10 +166,8 @@ def almalinux_mix(scene: Scene) -> Iterator[Finding]:
 def other_mixes(scene: Scene) -> Iterator[Finding]:
     """Driver packages of two builders without a dedicated detector."""
     named = [name for name in driver.origins(scene.packages) if name in DISTRIBUTIONS or name == "nvidia"]
-    # SUSE's and AlmaLinux's signed modules are made for NVIDIA's libraries; the first two have their own detectors
-    told = {frozenset((other, "nvidia")) for other in ("ubuntu", "debian", "suse", "almalinux")}
-    others_tell = "nvidia" in named and bool({"rpmfusion", "negativo17"} & set(named)) and rpmfusion(scene)
-    if len(named) > 1 and frozenset(named) not in told and not others_tell:
+    others_tell = "nvidia" in named and rpmfusion(scene)
+    if len(named) > 1 and frozenset(named) not in _TOLD and not others_tell:
         by_origin = driver.origins(scene.packages)
         parts = ", ".join(f"{by_origin[name][0].name} from {_BUILDERS.get(name, name)}" for name in sorted(named))
         keep = max(by_origin, key=lambda name: (len(by_origin[name]), name))
@@ -183,7 +183,7 @@ def other_mixes(scene: Scene) -> Iterator[Finding]:
 def flavour(scene: Scene) -> Iterator[Finding]:
     """The module's flavour does not support a GPU."""
     module = scene.module
-    if module is None or module.flavour is None or scene.environment in {"wsl", "jetson", "container"}:
+    if module is None or scene.environment in _NO_OWN_DRIVER:
         return
     for gpu in scene.gpus:
         if module.flavour == "proprietary" and gpu.open_module == "required":
@@ -200,18 +200,13 @@ def flavour(scene: Scene) -> Iterator[Finding]:
                 f"are installed: "
                 "it needs the proprietary module",
                 fix=images.cure(scene)
-                or cures.plan(f"driver=={_branch(gpu.driver_last)}.*", "--kernel-module", "proprietary")
-                + ", and reboot",
+                or cures.plan(f"driver=={gpu.driver_last}.*", "--kernel-module", "proprietary") + ", and reboot",
                 reboot=True,
             )
 
 
-def _branch(version: str | None) -> str:
-    """The branch of a GPU's last or first driver; 580 is the last with proprietary modules for old GPUs."""
-    return (version or "580").partition(".")[0]
-
-
-def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
+def _window_findings(scene: Scene) -> Iterator[tuple[bool, Finding]]:
+    """GPUs outside of the driver's window, each with whether the driver is too old."""
     version = scene.driver_version
     if version is None or scene.environment in _NO_LINUX_DRIVER:
         return
@@ -223,27 +218,25 @@ def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
         if key in seen:
             continue
         seen.add(key)
-        if last and int(branch) > int(last.partition(".")[0]):
+        if last and version_key(branch) > version_key(last):
             yield (
-                gpu,
-                "new",
+                False,
                 Finding(
                     message=f"{gpu_name(gpu)} ({gpu.architecture}) is not supported by driver {version}: branch "
                     f"{last} is the last one that supports it, {branch} ignores this GPU",
                     fix=images.cure(scene)
-                    or f"{cures.plan(f'driver=={_branch(last)}.*')} installs and holds that branch; then reboot",
+                    or f"{cures.plan(f'driver=={last}.*')} installs and holds that branch; then reboot",
                     reboot=True,
                     severity="block",
                 ),
             )
-        elif first and version_key(branch) < version_key(first.partition(".")[0]):
+        elif first and version_key(branch) < version_key(first):
             yield (
-                gpu,
-                "old",
+                True,
                 Finding(
                     message=f"{gpu_name(gpu)} ({gpu.architecture}) is newer than driver {version}: it needs "
                     f"branch {first} or later",
-                    fix=f"{cures.plan(f'driver>={_branch(first)}')} installs branch {first} or later; then reboot",
+                    fix=f"{cures.plan(f'driver>={first}')} installs branch {first} or later; then reboot",
                     reboot=True,
                     severity="block",
                 ),
@@ -254,8 +247,8 @@ def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
 def driver_window(scene: Scene) -> Iterator[Finding]:
     """GPUs that the installed driver is too new or too old for."""
     from_debian = "debian" in driver.origins(scene.packages)
-    for _, side, finding in _window_findings(scene):
-        if not (side == "old" and from_debian):
+    for is_old, finding in _window_findings(scene):
+        if not (is_old and from_debian):
             yield finding
 
 
@@ -263,33 +256,31 @@ def driver_window(scene: Scene) -> Iterator[Finding]:
 def debian_driver_too_old(scene: Scene) -> Iterator[Finding]:
     """Debian's driver, older than the GPU."""
     if "debian" in driver.origins(scene.packages):
-        yield from (finding for _, side, finding in _window_findings(scene) if side == "old")
+        yield from (finding for is_old, finding in _window_findings(scene) if is_old)
 
 
 @detects("branch_eol")
 def branch_end(scene: Scene) -> Iterator[Finding]:
     """A driver branch without further fixes."""
     version = scene.driver_version
-    if version is None or scene.environment in {"wsl", "jetson", "container"}:
+    if version is None or scene.environment in _NO_OWN_DRIVER:
         return
     branch = version.partition(".")[0]
-    for row in scene.matrix.rows("conflicts", "branch_ends", dict):
-        end = str(row.get("eol") or "")
-        if str(row.get("branch")) == branch and end and scene.evidence.date and end < scene.evidence.date:
-            yield Finding(
-                message=f"driver branch {branch} (installed: {version}) is past its end of life, {end}",
-                fix="plan a supported branch: `gpustack plan driver`",
-                severity="info",
-            )
+    rows = scene.matrix.rows("conflicts", "branch_ends", dict)
+    end = next((str(row["eol"]) for row in rows if str(row["branch"]) == branch and "eol" in row), None)
+    if end is not None and end < scene.evidence.date:
+        yield Finding(
+            message=f"driver branch {branch} (installed: {version}) is past its end of life, {end}",
+            fix="plan a supported branch: `gpustack plan driver`",
+            severity="info",
+        )
 
 
 @detects("fabric_manager_mismatch")
 def fabric_manager_differs(scene: Scene) -> Iterator[Finding]:
     """Fabric Manager and similar services differ from the driver's exact version."""
     version = scene.driver_version
-    mine = scene.installed(
-        r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?|nvidia-fabric-manager|libnvidia-nscq(?:-\d+)?|nvidia-imex(?:-\d+)?"
-    )
+    mine = scene.installed(rf"{_FABRIC_MANAGER}|libnvidia-nscq(?:-\d+)?|nvidia-imex(?:-\d+)?")
     for package in mine:
         component = "imex" if "imex" in package.name else "fabric-manager"
         lost = next((text for word, text in _LOST.items() if word in package.name), _LOST["fabric"])
@@ -306,15 +297,12 @@ def fabric_manager_differs(scene: Scene) -> Iterator[Finding]:
 @detects("fabric_manager_missing")
 def fabric_manager_absent(scene: Scene) -> Iterator[Finding]:
     """NVSwitches without Fabric Manager."""
-    if scene.environment in {"container", "wsl", "chroot"} or scene.driver_version is None:
+    if scene.environment in OWN_KERNEL or scene.driver_version is None:
         return
-    switches = scene.nvswitches or 0
+    switches = scene.nvswitches
     managed = any(mark == "SW_MNG" for mark in scene.evidence.marks.values())
     fabric = [gpu for gpu in scene.gpus if gpu.fabric == "nvswitch"]
-    has = (
-        scene.installed(r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?")
-        or "/usr/bin/nv-fabricmanager" in scene.evidence.marks
-    )
+    has = scene.installed(_FABRIC_MANAGER) or "/usr/bin/nv-fabricmanager" in scene.evidence.marks
     if has or not (switches or managed or (len(fabric) >= 8 and scene.environment == "bare-metal")):
         return
     seen = f"{switches} NVSwitches" if switches else f"{len(fabric)} GPUs of an NVSwitch baseboard"
@@ -331,8 +319,7 @@ def fabric_manager_absent(scene: Scene) -> Iterator[Finding]:
 @detects("mig_enabled")
 def mig(scene: Scene) -> Iterator[Finding]:
     """GPUs that are partitioned."""
-    gpus = (scene.evidence.nvml or {}).get("gpus")
-    split = [gpu for gpu in gpus if isinstance(gpu, dict) and gpu.get("mig") == 1] if isinstance(gpus, list) else []
+    split = [gpu for gpu in scene.gpus if gpu.is_mig]
     if split:
         yield Finding(
             message=f"MIG is enabled on {len(split)} GPU(s): programs see instances; small ones have no encoder",

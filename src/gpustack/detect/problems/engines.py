@@ -136,8 +136,8 @@ def containerd_section(scene: Scene) -> Iterator[Finding]:
         text = scene.evidence.text(path) or ""
         if (
             re.search(r"^\s*version\s*=\s*3\b", text, re.MULTILINE)
-            and re.search(r"io\.containerd\.grpc\.v1\.cri['\"]?\.containerd\.runtimes\.nvidia", text)
-            and not re.search(r"io\.containerd\.cri\.v1\.runtime['\"]?\.containerd\.runtimes\.nvidia", text)
+            and re.search(r"io\.containerd\.grpc\.v1\.cri\W?\.containerd\.runtimes\.nvidia", text)
+            and not re.search(r"io\.containerd\.cri\.v1\.runtime\W?\.containerd\.runtimes\.nvidia", text)
         ):
             yield Finding(
                 message=f"{path} has version = 3 and names NVIDIA's runtime in the section io.containerd.grpc.v1.cri, "

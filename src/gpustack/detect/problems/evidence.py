@@ -11,6 +11,9 @@ from gpustack.model.nvml import DAMAGED, DAMAGED_FIX, SUBJECT, NvmlError
 
 _OPTIONAL = ("/var/log/", "/sys/firmware/", "/root/", "/home/")
 _DENIED = "Permission denied"
+_NEWEST = "2900"
+"""Above this begin the device ids of the newest families."""
+
 _BLOCKED = 17
 """NVML's number for a device file that the operating system denies."""
 
@@ -69,12 +72,11 @@ def unknown_gpu(scene: Scene) -> Iterator[Finding]:
     """GPUs with an id that the table does not contain."""
     for gpu in scene.gpus:
         digits = (gpu.pci_id or "").rpartition(":")[2]
-        if not digits or scene.products.knows(digits) or not scene.products.by_device:
+        if not digits or scene.products.knows(digits):
             continue
-        lowest, highest = scene.products.span()
-        if digits > highest or int(digits, 16) > 0x2900:  # the highest known families start there
+        if digits > _NEWEST:
             age = "it is most likely newer than the facts, and would need the newest driver with open kernel modules"
-        elif digits < lowest:
+        elif digits < scene.products.lowest():
             age = "it is older than everything in the facts"
         else:
             age = "the facts do not have it"
@@ -129,10 +131,9 @@ def version_file(scene: Scene) -> Iterator[Finding]:
                 fix=f"reinstall the toolkit of {kit.path}, or repair {kit.broken}",
                 severity="warn",
             )
-    for path in (f"{pci.BASE}",):
-        if (
-            scene.evidence.live
-            and path not in scene.evidence.listings
-            and scene.environment not in {"container", "wsl"}
-        ):
-            yield Finding(message=f"{path} does not exist: without a driver, GPUs cannot be detected", severity="info")
+    if (
+        scene.evidence.live
+        and pci.BASE not in scene.evidence.listings
+        and scene.environment not in {"container", "wsl"}
+    ):
+        yield Finding(message=f"{pci.BASE} does not exist: without a driver, GPUs cannot be detected", severity="info")

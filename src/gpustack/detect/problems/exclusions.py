@@ -22,7 +22,7 @@ def excluded(scene: Scene) -> Iterator[Finding]:
     """Names that dnf or pacman excludes from every transaction."""
     for path, pattern in _FILES.items():
         for match in re.finditer(pattern, scene.evidence.text(path) or ""):
-            names = [name for name in re.split(r"[\s,]+", match[2].strip()) if _WORDS.search(name)]
+            names = [name for name in match[2].replace(",", " ").split() if _WORDS.search(name)]
             if names:
                 yield Finding(
                     message=f"{path} has {match[1]} = {' '.join(names)}: these packages are neither installed nor "

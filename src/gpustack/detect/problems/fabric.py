@@ -9,14 +9,20 @@ from collections.abc import Iterator
 from gpustack.detect.parse import pci, settings
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, Severity, detects
+from gpustack.detect.problems.rows import within
 from gpustack.detect.scene import Scene
-from gpustack.versions import is_within
 
 _NVLINK5 = ">=10.0"
 _IMEX = r"nvidia-imex(?:-\d+)?"
 _CHANNELS = "nvidia-caps-imex-channels"
 _UNITS = ("/usr/lib/systemd/system", "/lib/systemd/system")
 _WANTED = tuple(f"{folder}/multi-user.target.wants" for folder in ("/etc/systemd/system", *_UNITS))
+_TRANSLATE, _PASS = {"intel_iommu=on", "amd_iommu=on"}, {"iommu=pt", "iommu.passthrough=1"}
+"""Words of the kernel's command line."""
+
+_MOST = 8
+"""So many bridges are named."""
+
 _NO_SWITCH = r"GeForce|RTX|Quadro|\b(?:[TLP]4|P40|A2|A10G?|A16|A30|A40|L40S?)\b"
 _CHANNEL_OPTION = "NVreg_CreateImexChannel0=1"
 
@@ -40,7 +46,7 @@ def iommu(scene: Scene) -> Iterator[Finding]:
     words = settings.command_line(scene.evidence)
     kinds = {scene.evidence.line(f"{pci.BASE}/{gpu.bus_id}/iommu_group/type") or "" for gpu in scene.gpus}
     translating = next((kind for kind in sorted(kinds) if kind.startswith("DMA")), "")
-    is_on = {"intel_iommu=on", "amd_iommu=on"} & set(words) and not {"iommu=pt", "iommu.passthrough=1"} & set(words)
+    is_on = _TRANSLATE & set(words) and not _PASS & set(words)
     if translating or (not any(kinds) and is_on):
         told = f"mode {translating}" if translating else "the kernel's command line has no iommu=pt"
         yield Finding(
@@ -61,11 +67,11 @@ def acs(scene: Scene) -> Iterator[Finding]:
         path.removesuffix("/config").rpartition("/")[2]
         for path, mark in sorted(scene.evidence.marks.items())
         if mark.startswith("acs ") and int(mark.removeprefix("acs "), 16) & pci.REDIRECTS
-    ]
+    ][:_MOST]
     if found:
-        commands = " && ".join(f"sudo setpci -s {name} ECAP_ACS+6.w=0000" for name in found[:8])
+        commands = " && ".join(f"sudo setpci -s {name} ECAP_ACS+6.w=0000" for name in found)
         yield Finding(
-            message=f"ACS is on in the PCIe bridges between GPUs ({', '.join(found[:8])}): their requests to"
+            message=f"ACS is on in the PCIe bridges between GPUs ({', '.join(found)}): their requests to"
             " each other go up to the processor, so that peer copies and NCCL hang or are slow",
             fix=f"switch ACS off in the firmware settings; until the next boot: `{commands}`. Leave it on where GPUs"
             " are handed to virtual machines",
@@ -77,11 +83,7 @@ def acs(scene: Scene) -> Iterator[Finding]:
 @detects("detect-nvlink5")
 def nvlink5(scene: Scene) -> Iterator[Finding]:
     """What NVSwitches of NVLink 5 are managed with: InfiniBand modules and the subnet manager."""
-    boards = [
-        gpu
-        for gpu in scene.gpus
-        if gpu.fabric == "nvswitch" and gpu.compute_capability and is_within(gpu.compute_capability, _NVLINK5)
-    ]
+    boards = [gpu for gpu in scene.gpus if gpu.fabric == "nvswitch" and within(gpu.compute_capability, _NVLINK5)]
     if len(boards) < 2 or scene.environment not in {"bare-metal", "vm"} or not scene.modules:
         return
     modules = [name for name in ("mlx5_ib", "ib_umad") if name not in scene.modules]
@@ -89,18 +91,19 @@ def nvlink5(scene: Scene) -> Iterator[Finding]:
     lacking = [*(f"the kernel module {name}" for name in modules), *([] if has_manager else ["the package nvlsm"])]
     if not lacking:
         return
+    names = " and ".join(dict.fromkeys(gpu.called for gpu in boards))
     is_extra = scene.os.family == "apt" and "mlx5_ib" in modules and scene.kernel
-    names = [
+    packages = [
         *([f"linux-modules-extra-{scene.kernel}"] if is_extra else []),
         *([] if has_manager else ["nvlsm", "infiniband-diags"]),
     ]
-    steps = [cures.install(scene, names)] if names else []
+    steps = [cures.install(scene, packages)] if packages else []
     if modules:
         load = cures.command("modprobe", "-a", *modules)
         written = f"`echo {shlex.quote(' '.join(modules))} | sudo tee /etc/modules-load.d/nvlink5.conf`"
         steps += [load, written]
     yield Finding(
-        message=f"the NVSwitches of {boards[0].called} boards are managed over InfiniBand, and {' and '.join(lacking)}"
+        message=f"the NVSwitches of {names} boards are managed over InfiniBand, and {' and '.join(lacking)}"
         f" {'is' if len(lacking) == 1 else 'are'} missing: Fabric Manager does not start, CUDA answers error 802",
         fix=f"{', '.join(steps)}, then `sudo systemctl restart nvidia-fabricmanager`",
         severity="warn",
@@ -160,7 +163,7 @@ def imex(scene: Scene) -> Iterator[Finding]:
     if (
         _CHANNELS in (scene.evidence.text("/proc/devices") or "")
         and not has_channels
-        and (options.get(("nvidia", "NVreg_CreateImexChannel0"), ("0", ""))[0] != "1")
+        and (options.get(("nvidia", "NVreg_CreateImexChannel0"), ("", ""))[0] != "1")
     ):
         yield Finding(
             message=f"IMEX is installed but /dev/{_CHANNELS} has no channel: cuMemCreate of memory that trays share "

@@ -17,16 +17,15 @@ ABOUT = later(
 )
 """Lines about such faults that need not name NVIDIA."""
 
-_SLOT = later(r"(?P<place>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)?.*pciehp.*(?:Link Down|Card not present)")
+_SLOT = later(r"pciehp.*(?:Link Down|Card not present)")
+_PLACE = later(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d")
 
 
 def fault(scene: Scene, line: str) -> Cause | None:
     """The cause that the line of a fault has."""
-    slot = _SLOT.search(line)
-    if slot is not None:
-        mine = f"{BASE}/{slot['place']}" in scene.evidence.marks if slot["place"] else False
-        above = any(mark == ABOVE for mark in scene.evidence.marks.values())
-        if above and not mine:
+    if _SLOT.search(line):
+        above = {path for path, mark in scene.evidence.marks.items() if mark == ABOVE}
+        if above and not above & {f"{BASE}/{place}" for place in _PLACE.findall(line)}:
             return None
         return Cause(
             says="the slot above the GPU lost its link: an external GPU was unplugged, or its power or cable failed",

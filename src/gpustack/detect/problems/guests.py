@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.rows import within
 from gpustack.detect.scene import Scene
 from gpustack.detect.services import JOURNAL
-from gpustack.versions import is_within
 
 WSL_LIBRARIES = "/usr/lib/wsl/lib"
 GRIDD = "/etc/nvidia/gridd.conf"
@@ -52,7 +52,7 @@ def wsl(scene: Scene) -> Iterator[Finding]:
             fix="install the current NVIDIA driver on Windows, then `wsl --shutdown` there; install no driver in WSL",
             reboot=False,
         )
-    elif isinstance(error, str) and _BLOCKED in error:
+    elif _BLOCKED in str(error):
         yield Finding(
             message=f"{_BLOCKED}: Windows lets WSL have no NVIDIA GPU, as with a data-center board in TCC mode or an "
             "old Windows driver",
@@ -136,4 +136,4 @@ def suspend(scene: Scene) -> Iterator[Finding]:
 def _loses_memory(scene: Scene) -> bool:
     """Whether this is a laptop whose driver does not keep the video memory by itself, as it does from 595 on."""
     is_mobile = any(re.search(r"Mobile|Laptop|Max-Q", gpu.name or "") for gpu in scene.gpus)
-    return is_mobile and scene.driver_version is not None and is_within(scene.driver_version, "<595")
+    return is_mobile and within(scene.driver_version, "<595")

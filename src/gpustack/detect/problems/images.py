@@ -17,8 +17,9 @@ _PRE_TURING = "impossible"
 
 def image_name(scene: Scene) -> str:
     """The name of a Universal Blue image, "" on other systems."""
+    text = scene.evidence.text(INFO)
     try:
-        info: Any = msgspec.json.decode(scene.evidence.text(INFO) or "{}")
+        info: Any = msgspec.json.decode(text) if text is not None else None
     except msgspec.DecodeError:
         return ""
     name = info.get("image-name") if isinstance(info, dict) else None

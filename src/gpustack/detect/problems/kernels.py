@@ -17,6 +17,9 @@ from gpustack.versions import version_key
 FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
 """The kernel's own modules that can claim an NVIDIA GPU."""
 
+OWN_DRIVERS = {*FOREIGN, "NovaCore"}
+"""The names under which they hold one."""
+
 FOR_GUESTS = {"vfio-pci", "pci-stub", "xen-pciback", "pciback"}
 """Drivers that hold a device for virtual machines."""
 
@@ -32,8 +35,14 @@ _INITRAMFS = {
     "update-initramfs": "sudo update-initramfs -u -k all", "dracut": "sudo dracut --force --regenerate-all",
     "mkinitcpio": "sudo mkinitcpio -P", "mkinitrd": "sudo mkinitrd", "nixos": "sudo nixos-rebuild boot",
 }  # fmt: skip
-_BY_FAMILY = {"apt": "update-initramfs", "dnf": "dracut", "yum": "dracut", "tdnf": "dracut", "zypper": "dracut"}
-_BY_SYSTEM = {"gentoo": "dracut", "void": "dracut", "nixos": "nixos"}
+_BY_FAMILY: dict[str | None, str] = {
+    "apt": "update-initramfs",
+    "dnf": "dracut",
+    "yum": "dracut",
+    "tdnf": "dracut",
+    "zypper": "dracut",
+}
+_BY_SYSTEM: dict[str | None, str] = {"gentoo": "dracut", "void": "dracut", "nixos": "nixos"}
 """For systems without packages of NVIDIA's."""
 
 
@@ -45,8 +54,8 @@ def initramfs_command(scene: Scene) -> str:
     """The command that rebuilds this system's initramfs."""
     if cures.is_image(scene):
         return "sudo rpm-ostree initramfs --enable"
-    word = (scene.system.initramfs if scene.system is not None else "") or _BY_FAMILY.get(scene.os.family or "", "")
-    return _INITRAMFS.get(word or _BY_SYSTEM.get(scene.os.id or "", ""), _UNKNOWN)
+    word = (scene.system.initramfs if scene.system is not None else "") or _BY_FAMILY.get(scene.os.family, "")
+    return _INITRAMFS.get(word or _BY_SYSTEM.get(scene.os.id, ""), _UNKNOWN)
 
 
 def _blacklisted(scene: Scene, module: str) -> str | None:
@@ -61,11 +70,11 @@ def _blacklisted(scene: Scene, module: str) -> str | None:
 @detects("nouveau_loaded")
 def foreign_module(scene: Scene) -> Iterator[Finding]:
     """Nouveau or nova holds a GPU, or is loaded."""
-    bound = {gpu.bound.replace("-", "_").replace("NovaCore", "nova_core"): gpu for gpu in scene.gpus if gpu.bound}
-    holders = [name for name in bound if name.lower() in FOREIGN]
+    bound = {gpu.bound.replace("NovaCore", "nova_core"): gpu for gpu in scene.gpus if gpu.bound}
+    holders = [name for name in bound if name in FOREIGN]
     loaded = [name for name in scene.modules if name in FOREIGN]
-    if not loaded and scene.evidence.has("/sys/module/nouveau/version"):
-        loaded = ["nouveau"]
+    if scene.evidence.has("/sys/module/nouveau/version"):
+        loaded.append("nouveau")
     names = tuple(dict.fromkeys((*holders, *loaded)))
     if not names or scene.environment in {"container", "wsl"}:
         return
@@ -73,7 +82,7 @@ def foreign_module(scene: Scene) -> Iterator[Finding]:
     rebuild = initramfs_command(scene)
     if holders:
         gpu = bound[holders[0]]
-        what = f"{name} holds {gpu.name or gpu.pci_id} at {gpu.bus_id}: the NVIDIA driver cannot take the GPU"
+        what = f"{name} holds {gpu.called} at {gpu.bus_id}: the NVIDIA driver cannot take the GPU"
     else:
         what = f"the kernel module {name} is loaded; it competes with the NVIDIA driver for the GPU"
     file = _blacklisted(scene, name)
@@ -93,26 +102,19 @@ def vfio(scene: Scene) -> Iterator[Finding]:
     for gpu in scene.gpus:
         if gpu.bound in FOR_GUESTS:
             yield Finding(
-                message=f"{gpu.name or gpu.pci_id} at {gpu.bus_id} is bound to {gpu.bound}: it is reserved for "
-                f"virtual machines",
+                message=f"{gpu.called} at {gpu.bus_id} is bound to {gpu.bound}: it is reserved for virtual machines",
                 severity="info",
             )
 
 
 def has_module(scene: Scene, kernel: str) -> bool:
-    head = f"/lib/modules/{kernel}/"
-    if any(
-        folder.startswith(head) and any(name.startswith("nvidia.ko") for name in names)
-        for folder, names in scene.evidence.listings.items()
-    ):
-        return True
     dkms = any(
         kernel in names
         for folder, names in scene.evidence.listings.items()
         if re.match(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/", folder)
     )
     prebuilt = scene.installed(rf"linux-modules-nvidia-\d+.*-{re.escape(kernel)}")
-    return dkms or bool(prebuilt)
+    return builds.has_file(scene, kernel) or dkms or bool(prebuilt)
 
 
 def _runs(scene: Scene, kernel: str) -> bool:
@@ -194,7 +196,7 @@ def headers(scene: Scene) -> Iterator[Finding]:
         return
     kernels = scene.evidence.listings.get("/lib/modules", ())
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
-        if kernel is None or kernel not in kernels or f"/lib/modules/{kernel}/build" in _present(scene):
+        if kernel not in kernels or f"/lib/modules/{kernel}/build" in _present(scene):
             continue
         role = "boots next" if kernel != scene.kernel else "is running"
         yield Finding(
@@ -219,7 +221,7 @@ def running_old(scene: Scene) -> Iterator[Finding]:
         or scene.kernel == scene.next_kernel
     ):
         return
-    lost = wants_module(scene) and has_module(scene, scene.kernel) and not has_module(scene, scene.next_kernel)
+    lost = has_module(scene, scene.kernel) and not has_module(scene, scene.next_kernel)
     yield Finding(
         message=f"kernel {scene.kernel} is running but {scene.next_kernel} boots next",
         fix=f"before the reboot, which ends without a driver otherwise: {_cure(scene, scene.next_kernel)}"
@@ -234,7 +236,7 @@ def running_old(scene: Scene) -> Iterator[Finding]:
 def kernel_too_new(scene: Scene) -> Iterator[Finding]:
     """A kernel with which this driver is known to fail, or for which dkms did not finish."""
     version = scene.driver_version or _registered(scene)
-    if scene.environment in OWN_KERNEL or version is None:
+    if scene.environment in OWN_KERNEL:
         return
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
         # A distribution patches the modules it ships: if there is a module for a kernel, it was built.
@@ -243,7 +245,7 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
         rule = _ceiling(scene, kernel)
         if rule is not None:
             yield Finding(
-                message=f"driver {version} does not build on kernel {kernel}: {rule.says or rule.note}".rstrip(": "),
+                message=f"driver {version} does not build on kernel {kernel}: {rule.says}",
                 fix=f"{cures.plan('driver')} chooses a driver for this kernel, or boot an older kernel",
             )
     logs = {log.path for log in failed_builds(scene.evidence)}
@@ -276,7 +278,7 @@ def gcc_differs(scene: Scene) -> Iterator[Finding]:
     mine = scene.installed(r"gcc")
     if built is None or not mine or scene.environment in OWN_KERNEL or not scene.installed(BUILT_PACKAGES):
         return
-    major, own = built.partition(".")[0], mine[0].version.partition(".")[0].partition("-")[0]
+    major, own = built.partition(".")[0], mine[0].upstream.partition(".")[0]
     if major != own and not scene.installed(rf"gcc-{major}"):
         yield Finding(
             message=f"the kernel was built with gcc {built}, the installed compiler is gcc {own}",

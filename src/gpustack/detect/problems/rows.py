@@ -102,8 +102,8 @@ def is_like(scene: Scene, row: HostRow) -> bool:
     return (
         (not row.environment or bool({scene.environment, scene.container} & {*row.environment}))
         and (not row.os or scene.os.id in row.os)
-        and (not row.driver or _within(scene.driver_version, row.driver))
-        and (not row.kernel or _within(kernel[0] if kernel else None, row.kernel))
+        and (not row.driver or within(scene.driver_version, row.driver))
+        and (not row.kernel or within(kernel[0] if kernel else None, row.kernel))
         and _is_module(scene, row)
         and _has_gpu(scene, row)
         and all(_installed(scene, words) for words in row.has)
@@ -114,7 +114,8 @@ def is_like(scene: Scene, row: HostRow) -> bool:
     )
 
 
-def _within(text: str | None, range_text: str) -> bool:
+def within(text: str | None, range_text: str) -> bool:
+    """Whether a version is known and in the range; what is no version is not."""
     try:
         return text is not None and is_within(text, range_text)
     except ValueError:
@@ -135,7 +136,7 @@ def _has_gpu(scene: Scene, row: HostRow) -> bool:
     return any(
         (not row.kind or gpu.kind == row.kind)
         and (not row.gpus or any(re.search(text, gpu.name or "") for text in row.gpus))
-        and (not row.compute_capability or _within(gpu.compute_capability, row.compute_capability))
+        and (not row.compute_capability or within(gpu.compute_capability, row.compute_capability))
         for gpu in scene.gpus
     )
 
@@ -144,7 +145,7 @@ def _installed(scene: Scene, words: str) -> bool:
     """Whether a package of this name and within this range is installed."""
     match = _PACKAGE.fullmatch(words)
     name, limits = (match[1], match[2]) if match else (words, "")
-    return any(not limits or _within(_numbers(package.upstream), limits) for package in scene.installed(name))
+    return any(not limits or within(_numbers(package.upstream), limits) for package in scene.installed(name))
 
 
 def _numbers(version: str) -> str | None:
