@@ -15,6 +15,7 @@ from tests.reading import cases_in
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.gather import gather
+from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.grammar import Status, cause
 from gpustack.detect.problems.phrases import Cause, Phrase
 from gpustack.detect.problems.programs import Program
@@ -269,6 +270,23 @@ def test_every_message_of_a_row_without_conditions_is_told_and_not_twice(matrix:
     said = {problem.message.partition(" (/var/log")[0] for problem in found}
     assert [row["id"] for row in rows if row["says"] not in said] == []
     assert [problem.message for problem in found if problem.id == UNEXPLAINED] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "driver"),
+    {
+        "unsatisfied condition: cuda>=11.0": "450.36.06",
+        "unsatisfied condition: cuda>=12.0": "525.60.13",
+        "unsatisfied condition: cuda >= 12.4": "550.54.14",
+        "unsatisfied condition: cuda>=13.0": "580.65.06",
+        "unsatisfied condition: cuda>=99.0": "",
+        "Driver does not support the required nvenc API version. Required: 12.2 Found: 11.1": "550.54.14",
+        "Driver does not support the required nvenc API version. Required: 99.0 Found: 12.2": "",
+    }.items(),
+)
+def test_a_line_demands_the_driver_of_the_release_that_it_names(line: str, driver: str, matrix: Matrix) -> None:
+    scene = build_scene(Evidence(files=PLAIN_HOST), matrix)
+    assert plan_for(scene, line) == (f"`gpustack plan 'driver>={driver}'`" if driver else "")
 
 
 def test_every_name_of_an_error_has_one_meaning(matrix: Matrix) -> None:
