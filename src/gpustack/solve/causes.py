@@ -47,7 +47,11 @@ class Denied(Struct, frozen=True):
     component: str
 
 
-Constraint = Asked | HostLimit | Offered | Flavour | Pair | Denied
+class Failing(Struct, frozen=True):
+    """The release of the driver must not be known to leave a GPU of the host without use."""
+
+
+Constraint = Asked | HostLimit | Offered | Flavour | Pair | Denied | Failing
 """A group of constraints that can be dropped to find the cause of a failure."""
 
 
@@ -94,7 +98,19 @@ class Vulnerable(Struct, frozen=True):
         return Denied(self.exposure.component)
 
 
-Refusal = Breach | NoOffer | NoFlavour | Unwanted | Vulnerable
+class KnownToFail(Struct, frozen=True):
+    """A source says that the GPU cannot be used with this release of the driver."""
+
+    reason: str
+    gpu: str
+    sources: tuple[str, ...]
+
+    @property
+    def constraint(self) -> Failing:
+        return Failing()
+
+
+Refusal = Breach | NoOffer | NoFlavour | Unwanted | Vulnerable | KnownToFail
 """Why one version is refused."""
 
 

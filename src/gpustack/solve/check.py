@@ -59,11 +59,9 @@ def check(
     warnings: list[str] = []
     security: tuple[Exposure, ...] = ()
     if judged:
-        from gpustack.solve import known_bad  # noqa: PLC0415 (an image or a framework alone has no component)
-        from gpustack.solve.advice import advice  # noqa: PLC0415
+        from gpustack.solve.advice import advice  # noqa: PLC0415 (an image or a framework alone has no component)
         from gpustack.solve.security import exposures  # noqa: PLC0415
 
-        conflicts += known_bad.conflicts(question, judged["driver"]) if "driver" in judged else ()
         warnings, security = advice(question, picks), exposures(question, judged)
     unknown = _unknown(question, picks, judged) + _unknown_companions(search, solution or {}, picks) + more.unknown
     answer: Answer = "incompatible" if conflicts else "unknown" if unknown else "compatible"

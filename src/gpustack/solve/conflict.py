@@ -11,7 +11,7 @@ import msgspec
 
 from gpustack.model.facts import COMPONENTS, PROPERTIES
 from gpustack.model.request import Requirement
-from gpustack.solve.causes import Asked, Constraint, Denied, Flavour, HostLimit, Missing, Offered, Pair
+from gpustack.solve.causes import Asked, Constraint, Denied, Failing, Flavour, HostLimit, Missing, Offered, Pair
 from gpustack.solve.question import Question
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import by_kind
@@ -69,6 +69,7 @@ def _constraints(search: Search) -> list[Constraint]:
         found += [Offered(name) for name in members]
         found += [Flavour()] if "driver" in members else []
     found += [Denied(name) for name in members if question.request.deny_vulnerable]
+    found += [Failing()] if "driver" in members else []
     found += [HostLimit(name, prop) for name in members for prop in PROPERTIES]
     return [*found, *(Asked(name) for name in members if _is_bound(question, name))]
 

@@ -9,6 +9,7 @@ from gpustack.solve.causes import (
     Flavour,
     ForeignSystem,
     HostLimit,
+    KnownToFail,
     NoCombination,
     NoCommonFlavour,
     NoFlavour,
@@ -33,7 +34,7 @@ from gpustack.solve.sentences import (
     sentences_of,
     spelled,
 )
-from gpustack.solve.words import join_and, title
+from gpustack.solve.words import capitalised, join_and, title
 
 
 def conflict_of(question: Question, found: Finding) -> Conflict:
@@ -86,6 +87,13 @@ def _refused_by_host(question: Question, component: str, refused: Refusal) -> Co
                 reason=f"{exposed.reason}.",
                 sources=exposed.sources,
             )
+        case KnownToFail(reason, gpu, sources):
+            return Conflict(
+                kind="known-bad",
+                between=(spelled(question, component), f"gpu: {gpu}"),
+                reason=f"{capitalised(reason)}.",
+                sources=sources,
+            )
         case Breach() | NoOffer() | NoFlavour() | Unwanted():
             return Conflict(
                 kind="refused-by-host",
@@ -115,7 +123,7 @@ def _refused_pair(question: Question, one: str, other: str, refused: Refusal) ->
             sentence = rule_sentence(question, bound)
             this_is = "this is" if second in question.asked else "installed here is"
             text, sources = f"{sentence.text}; {this_is} {title(second)} {value}", sentence.sources
-        case Breach() | NoOffer() | NoFlavour() | Unwanted() | Vulnerable():
+        case Breach() | NoOffer() | NoFlavour() | Unwanted() | Vulnerable() | KnownToFail():
             pass
     return Conflict(
         kind="refused-pair",

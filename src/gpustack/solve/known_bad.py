@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from gpustack.model.resolution import Conflict, Unknown
+from gpustack.model.resolution import Unknown
+from gpustack.solve.causes import KnownToFail
 from gpustack.solve.flavour import flavours
 from gpustack.solve.pairs import Pair, pairs_of
 from gpustack.solve.question import Candidate, Question
@@ -47,28 +48,32 @@ class KnownBad:
             return module.flavour
         return next(iter(flavours(self._question, candidate.version)), "")
 
+    def refusals(self, candidate: Candidate) -> list[KnownToFail]:
+        """Why this release cannot be used here at all. A plan leaves an installed one alone, and warns."""
+        question = self._question
+        if candidate.is_installed and question.mode == "plan":
+            return []
+        return [
+            KnownToFail(
+                reason=_told(row, candidate, question),
+                gpu=gpu.called if (gpu := row.gpu_of(question.host.gpus)) is not None else "",
+                sources=question.matrix.addresses(row.src),
+            )
+            for row in self.of(candidate)
+            if row.effect == "fails"
+        ]
 
-def conflicts(question: Question, candidate: Candidate) -> tuple[Conflict, ...]:
-    """What cannot run at all with this release."""
-    gpus = question.host.gpus
-    return tuple(
-        Conflict(
-            kind="known-bad",
-            between=(f"driver=={candidate.version}", f"gpu: {gpu.called if (gpu := row.gpu_of(gpus)) else ''}"),
-            reason=f"{row.reason(candidate.version, gpus)}{f'; {row.helps}' if row.helps else ''}.",
-            sources=question.matrix.addresses(row.src),
-        )
-        for row in KnownBad(question).of(candidate)
-        if row.effect == "fails"
-    )
+
+def _told(row: Pair, candidate: Candidate, question: Question) -> str:
+    reason = row.reason(candidate.version, question.host.gpus)
+    return f"{reason}; {row.helps}" if row.helps else reason
 
 
 def doubts(question: Question, candidate: Candidate) -> tuple[Unknown, ...]:
     """What is no verdict: the release breaks by a source, and no setting of its modules helps."""
-    gpus = question.host.gpus
     return tuple(
         Unknown(
-            reason=f"driver=={candidate.version}: {row.reason(candidate.version, gpus)}; {row.helps}",
+            reason=f"driver=={candidate.version}: {_told(row, candidate, question)}",
             sources=question.matrix.addresses(row.src),
         )
         for row in KnownBad(question).of(candidate)
@@ -80,6 +85,4 @@ def warnings(question: Question, candidate: Candidate) -> list[str]:
     """The warnings to add to an answer about this release."""
     rows = KnownBad(question).of(candidate)
     found = (row for row in rows if question.mode == "plan" or not (row.effect == "fails" or row.is_doubt))
-    return [
-        f"{row.reason(candidate.version, question.host.gpus)}{f'; {row.helps}' if row.helps else ''}" for row in found
-    ]
+    return [_told(row, candidate, question) for row in found]

@@ -121,7 +121,7 @@ def _refused_newer(
         return Reason(
             role="refused-newer", text=f"{newer.version} not chosen: {sentence.text}", sources=sentence.sources
         )
-    bad = [row for row in search.known_bad.of(candidate) if row.effect != "warns"]
+    bad = [row for row in search.refusals.known_bad.of(candidate) if row.effect != "warns"]
     if bad:
         text = f"{newer.version} not chosen: {bad[0].reason(newer.version, question.host.gpus)}"
         return Reason(role="refused-newer", text=text, sources=question.matrix.addresses(bad[0].src))
@@ -130,6 +130,7 @@ def _refused_newer(
         and not pick.is_installed
         and newer.branch != (pick.release.branch if pick.release else "")
     ):
-        kind = _kind_in_words(newer.kind) if newer.kind else "no stated support class"
-        return Reason(role="refused-newer", text=f"{newer.version} not chosen: R{newer.branch} is a {kind} branch")
+        branch = f"R{newer.branch or newer.version.partition('.')[0]}"
+        what = f"is a {_kind_in_words(newer.kind)} branch" if newer.kind else "has no stated support class"
+        return Reason(role="refused-newer", text=f"{newer.version} not chosen: {branch} {what}")
     return None

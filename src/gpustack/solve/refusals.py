@@ -6,6 +6,7 @@ from gpustack.model.facts import PROPERTIES
 from gpustack.solve.causes import Breach, HostLimit, NoFlavour, NoOffer, Pair, Refusal, Vulnerable
 from gpustack.solve.flavour import flavours
 from gpustack.solve.forward_compat import is_bridged
+from gpustack.solve.known_bad import KnownBad
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.security import exposure
 from gpustack.versions import is_within
@@ -16,6 +17,7 @@ class Refusals:
 
     def __init__(self, question: Question) -> None:
         self._question = question
+        self.known_bad = KnownBad(question)
         self._by_host: dict[tuple[str, str], tuple[Refusal, ...]] = {}
         self._by_pair: dict[tuple[str, str, str, str], tuple[Refusal, ...]] = {}
         self._first_by_host: dict[tuple[str, str], Refusal | None] = {}
@@ -30,6 +32,7 @@ class Refusals:
                 *self._offers(candidate),
                 *self._properties(candidate),
                 *self._vulnerable(candidate),
+                *self.known_bad.refusals(candidate),
             )
         return found
 
@@ -52,7 +55,7 @@ class Refusals:
         if key not in self._first_by_host:
             offers = self._offers(candidate)
             found = offers or self._properties(candidate) or self._vulnerable(candidate)
-            self._first_by_host[key] = next(iter(found), None)
+            self._first_by_host[key] = next(iter(found or self.known_bad.refusals(candidate)), None)
         return self._first_by_host[key]
 
     def first_by_pair(self, a: Candidate, b: Candidate) -> Refusal | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from gpustack.model.host import Gpu
 from gpustack.model.request import Method, Requirement
-from gpustack.solve.causes import Asked, Constraint, Denied, Flavour, HostLimit, Offered, Pair
+from gpustack.solve.causes import Asked, Constraint, Denied, Failing, Flavour, HostLimit, Offered, Pair
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.requirements import parse_requirement
@@ -30,7 +30,7 @@ def relaxations(search: Search, constraints: frozenset[Constraint]) -> tuple[str
             case Asked(component):
                 solution = without(search, component)
                 hints += [relaxed(question, component, solution)] if solution is not None else []
-            case Flavour():
+            case Flavour() | Failing():
                 hints += _other_flavour(question)
             case Offered(component):
                 hints += _other_method(question, component)

@@ -15,7 +15,6 @@ from gpustack.model.facts import COMPONENTS
 from gpustack.solve.causes import Asked, Constraint, Pair, Refusal, Unwanted
 from gpustack.solve.doubts import Doubts
 from gpustack.solve.hostview import COMPILERS
-from gpustack.solve.known_bad import KnownBad
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import KERNEL_SIDE, Candidate, Question
 from gpustack.solve.refusals import Refusals
@@ -51,7 +50,6 @@ class Search:
         self.off = off
         self.refusals = refusals or Refusals(question)
         self.doubts = Doubts(question)
-        self.known_bad = KnownBad(question)
         self._is_cautious = is_cautious
         self._on_host: dict[str, list[Candidate]] = {}
         self._freed = {one.component for one in off if isinstance(one, Asked)}
@@ -205,7 +203,7 @@ class Search:
     def _drawbacks(self, candidate: Candidate, chosen: Chosen) -> Iterator[bool]:
         yield bool(self.doubts.of(candidate))
         yield bool(self.advice(candidate, chosen))
-        yield self.known_bad.is_avoided(candidate)
+        yield self.refusals.known_bad.is_avoided(candidate)
 
     def _may_be_absent(self, name: str, chosen: Chosen) -> bool:
         return not any(other is not None and name in self._pulled(other) for other in chosen.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from msgspec import Struct
 
 from gpustack.model.facts import COMPONENTS
@@ -10,8 +12,10 @@ from gpustack.solve.causes import (
     Breach,
     Constraint,
     Denied,
+    Failing,
     Flavour,
     HostLimit,
+    KnownToFail,
     Missing,
     NoFlavour,
     NoOffer,
@@ -21,6 +25,7 @@ from gpustack.solve.causes import (
     Unwanted,
     Vulnerable,
 )
+from gpustack.solve.known_bad import KnownBad
 from gpustack.solve.own_files import built_for
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
@@ -52,6 +57,8 @@ def constraint_sentences(question: Question, constraint: Constraint) -> list[Sen
             return _flavour_sentences(question)
         case Denied(component):
             return _denied_sentences(question, component)
+        case Failing():
+            return _failing_sentences(question)
         case Pair(subject, other):
             return _rule_sentences(question, subject, other)
 
@@ -75,6 +82,8 @@ def _reading_order(constraint: Constraint) -> tuple[int, int, int, str]:
             return 1, _rank(component), _rank(name), name
         case Flavour():
             return 2, 0, 0, ""
+        case Failing():
+            return 2, 1, 0, ""
         case Offered(component):
             return 3, _rank(component), 0, ""
         case Denied(component):
@@ -94,6 +103,8 @@ def by_kind(constraint: Constraint) -> tuple[int, str, str]:
             return 0, component, ""
         case Flavour():
             return 1, "", ""
+        case Failing():
+            return 1, "failing", ""
         case HostLimit(component, name):
             return 2, component, name
         case Offered(component):
@@ -121,6 +132,8 @@ def refusal_in_words(question: Question, refused: Refusal) -> Sentence:
             return Sentence("none of its kernel module flavours supports every GPU here")
         case Vulnerable(exposed):
             return Sentence(exposed.reason, exposed.sources)
+        case KnownToFail(reason, _, sources):
+            return Sentence(reason, sources)
         case Unwanted(pair):
             return Sentence(f"it would add {title(pair.other)}")
 
@@ -130,6 +143,13 @@ def _denied_sentences(question: Question, component: str) -> list[Sentence]:
     found = (exposure(question, candidate) for candidate in question.candidates(component))
     first = next((one for one in found if one is not None), None)
     return [] if first is None else [Sentence(f"{first.reason} (--deny-vulnerable)", first.sources)]
+
+
+def _failing_sentences(question: Question) -> list[Sentence]:
+    """What is known of the preferred release that fails."""
+    known_bad = KnownBad(question)
+    found = (refused for one in question.candidates("driver") for refused in known_bad.refusals(one))
+    return [Sentence(capitalised(one.reason), one.sources) for one in islice(found, 1)]
 
 
 def asked_sentence(question: Question, component: str) -> Sentence:
@@ -277,7 +297,7 @@ def between(question: Question, constraints: frozenset[Constraint]) -> tuple[str
                 named.append("--deny-vulnerable")
             case Offered():
                 named.append(f"os: {question.host.os.called}")
-            case Flavour():
+            case Flavour() | Failing():
                 named.append(host_name(question, "compute-capability"))
             case Pair(subject, other):
                 members |= {subject, other}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from gpustack.errors import NoSolutionError
 from gpustack.matrix.index import Matrix, load_matrix
-from gpustack.model.host import Gpu, Host, OperatingSystem
+from gpustack.model.host import Gpu, Host, Installed, OperatingSystem
 from gpustack.model.request import Request
 from gpustack.solve.check import check
 from gpustack.solve.pairs import Pair
@@ -57,6 +59,35 @@ def test_check_warns_and_refuses_only_what_cannot_run(matrix: Matrix) -> None:
     assert [one.kind for one in refused.conflicts] == ["known-bad"]
     assert "issues/774" in refused.conflicts[0].sources[0]
     assert not check(matrix, host(UBUNTU, GH200, "aarch64"), asked("driver==560.35.03")).conflicts
+
+
+def test_a_plan_refuses_what_cannot_run_and_says_what_can(matrix: Matrix) -> None:
+    with pytest.raises(NoSolutionError) as raised:
+        resolve(matrix, host(UBUNTU, GH200, "aarch64"), asked("driver==565.57.01"))
+    told = str(raised.value)
+    assert "driver finds no GH200" in told
+    assert "issues/774" in told
+    assert "try driver==" in str(raised.value.hint)
+    found = resolve(matrix, host(UBUNTU, GH200, "aarch64"), asked("driver>=560,<=565.57.01")).pick("driver")
+    assert found is not None
+    assert found.version.startswith("560.")
+
+
+def test_an_installed_release_that_fails_is_told_and_left_alone(matrix: Matrix) -> None:
+    installed = {"driver": Installed(version="565.57.01")}
+    here = msgspec.structs.replace(host(UBUNTU, GH200, "aarch64"), installed=installed, described=False)
+    assert any("driver finds no GH200" in text for text in resolve(matrix, here, asked("cuda")).warnings)
+    assert [one.kind for one in check(matrix, here, asked("cuda")).conflicts if one.kind == "known-bad"]
+
+
+def test_the_open_modules_that_fail_leave_the_others(matrix: Matrix) -> None:
+    turing = Gpu(name="GeForce RTX 2060", compute_capability="7.5", kind="consumer", open_module="possible")
+    request = msgspec.structs.replace(asked("driver==515.43.04"), methods={"driver": "runfile"})
+    assert resolve(matrix, host(UBUNTU, turing), request).pick("driver")
+    wanted = msgspec.structs.replace(request, kernel_module="open")
+    with pytest.raises(NoSolutionError) as raised:
+        resolve(matrix, host(UBUNTU, turing), wanted)
+    assert "leave --kernel-module out: driver 515.43.04 is available then" in str(raised.value.hint)
 
 
 def test_a_release_that_breaks_without_a_setting_that_helps_has_no_verdict(matrix: Matrix) -> None:
