@@ -240,6 +240,8 @@ SETUP_MARKS = (
     "/usr/bin/incusd", "/usr/bin/nvidia-container-cli", "/run/cdi", "/usr/share/lxc/hooks/nvidia",
     "/usr/lib64/slurm/gpu_*.so", "/usr/lib/*/slurm*/gpu_*.so", "/usr/lib/slurm*/gpu_*.so",
     "/usr/local/lib*/slurm/gpu_*.so", "/var/lib/flatpak/runtime/org.freedesktop.Platform",
+    "/var/lib/flatpak/runtime/org.freedesktop.Platform.GL.default",
+    "/sys/bus/platform/drivers/simple-framebuffer/simple-framebuffer.0",
     "/var/lib/flatpak/runtime/org.freedesktop.Platform.GL.nvidia-*",
     "/home/*/.local/share/flatpak/runtime/org.freedesktop.Platform.GL.nvidia-*",
     "/usr/lib/systemd/system/akmods.service", "/etc/systemd/system/*.wants/akmods.service",

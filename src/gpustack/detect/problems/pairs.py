@@ -35,9 +35,10 @@ def known_bad(scene: Scene) -> Iterator[Finding]:
 
 
 def _is_set(scene: Scene, setting: str) -> bool:
-    """Whether the loaded module has the setting that a row speaks of."""
+    """Whether the module has the setting that a row speaks of: the loaded one, else by its options."""
     name, _, value = setting.partition("=")
-    return settings.same_value(settings.params(scene.evidence).get(name, ""), value)
+    option = settings.module_options(scene.evidence).get(("nvidia", f"NVreg_{name}"), ("", ""))[0]
+    return settings.same_value(settings.params(scene.evidence).get(name, option), value)
 
 
 def _is_cured(scene: Scene, row: Pair) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 
-_RUNTIMES = "/var/lib/flatpak/runtime/org.freedesktop.Platform"
+_RUNTIMES = {f"/var/lib/flatpak/runtime/org.freedesktop.Platform{name}" for name in ("", ".GL.default")}
 _LIBRARIES = "org.freedesktop.Platform.GL.nvidia-"
 
 
@@ -15,7 +15,7 @@ _LIBRARIES = "org.freedesktop.Platform.GL.nvidia-"
 def flatpak(scene: Scene) -> Iterator[Finding]:
     """Flatpaks without the driver libraries of the module that is loaded."""
     names = {path.rpartition("/")[2] for path in scene.evidence.marks if f"/runtime/{_LIBRARIES}" in path}
-    if not names and _RUNTIMES not in scene.evidence.marks:
+    if not names and not _RUNTIMES & scene.evidence.marks.keys():
         return
     if not scene.driver_is_loaded or scene.driver_version is None:
         return
