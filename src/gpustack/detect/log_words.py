@@ -97,6 +97,15 @@ CAPITALS = (
 
 
 _OF_MESSAGES = (
+    b"[vgl] error", b"as specified in assignment", b"blade-", b"calculating cpu power", b"could not initialize glx",
+    b"couldn't find any working encoder", b"display on any available", b"dri3 capable", b"drm_syncobj_surface",
+    b"error assigning value ", b"error importing dmabuf", b"error resolving target specification '", b"evo channel",
+    b"evo core dma", b"evo push buffer", b"expose some/all drm planes", b"failed to authenticate",
+    b"failed to idle channel", b"gain cap_sys_admin", b"glxchoosevisual() failed", b"gralloc-gbm",
+    b"have permission for operation", b"initialize dynamic boost", b"module.symvers file", b"nosupporteddevicefound",
+    b"not find the glx extension", b"nv-control", b"nvpcf static configuration", b"qglx_findconfig",
+    b"rejected for device extension", b"required vulkan extension ", b"switchable graphics",
+    b"terminated unexpectedly (reason: ", b"va-api test failed", b"vgl_xauth_key", b"vkcreatedevice", b"vkd3d",
     b" compute capability not in compiled architectures", b" compute type, but the target device",
     b" conflicts between attempted installs of ", b" conflicts with file from package ",
     b" conflicts with namespace:otherproviders", b" could not find plugin", b" for hwframe download",

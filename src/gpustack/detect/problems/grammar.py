@@ -352,7 +352,7 @@ def _module(scene: Scene, line: str) -> Cause | None:
     kernel = found["kernel"] or scene.kernel or ""
     other = f", while {scene.kernel} runs" if kernel and scene.kernel and kernel != scene.kernel else ""
     return Cause(
-        says=f"the kernel module {name} is not installed for kernel {kernel or 'this kernel'}{other}",
+        says=f"the kernel module {name} is not installed for {'kernel ' + kernel if kernel else 'this kernel'}{other}",
         fix=f"{plan('driver')} installs it for this kernel; where it is built by dkms, install the headers of "
         f"{kernel or 'the kernel'} first",
         sure=name in scene.modules or not other,
