@@ -97,6 +97,9 @@ CAPITALS = (
 
 
 _OF_MESSAGES = (
+    b"unknown pci header type", b"nvgetimage", b"error: insufficient permissions", b"nvmlerror_",
+    b"drm interface version", b"failed to take device /dev/dri", b"no node device with matching name",
+    b"required by /var/lib/snapd/lib/gl", b"vulkaninfo", b"saving rejects to",
     b"[vgl] error", b"as specified in assignment", b"blade-", b"calculating cpu power", b"could not initialize glx",
     b"couldn't find any working encoder", b"display on any available", b"dri3 capable", b"drm_syncobj_surface",
     b"error assigning value ", b"error importing dmabuf", b"error resolving target specification '", b"evo channel",

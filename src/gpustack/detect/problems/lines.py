@@ -149,6 +149,7 @@ _AFTER = later(
     r"Disable NVLS \(NCCL_NVLS_ENABLE=0\)|nccl(?:UnhandledCuda|System|Internal)Error: |"
     r"Failed to create an execution context|Executor worker returned error|create_\w+_bin(?::\d+)?>?:? .*failed|"
     r"CUDA SETUP: CUDA detection failed|llama runner (?:process has )?terminated|failed to run custom build command|"
+    r"Could not initialize the CUDA driver API|Failed to load CUDA symbols|"
     r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
