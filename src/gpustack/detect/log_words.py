@@ -44,6 +44,7 @@ _OF_GPUS = (
     b"enable vfs", b"mig-config", b"migconfig", b"cliqueids", b"allocated by claim", b"library architecture",
     b"missing vendor", b"unhealthy device", b"bpf load", b"device constrain", b"not writable in the container",
     b"device config space", b"nv_warn", b"clusterpolicy", b"dra driver", b"cumemimport", b"nv_err_",
+    b"containerdruntimeconfig",
     b"node configuration", b"mount hooks", b"/.singularity.d", b"module.lds", b"unsupported config",
     b"initialize backend", b"nvproxy", b"jax was built", b"file too short", b"error: init", b"load plan file",
     b"address spaces", b"failed to process request", b"dxgglobal", b"cannot be preloaded", b"cumemset",

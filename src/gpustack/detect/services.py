@@ -78,7 +78,7 @@ NAMED = 100
 FILES = 40
 """So many files of one pattern are read."""
 
-KEPT_LINES, WIDTH = 120, 500
+KEPT_LINES, WIDTH = 120, 1000
 """So many of a log's last lines about GPUs are kept, each cut to this width."""
 
 PROGRAMS = (
