@@ -27,6 +27,7 @@ _OF_GPUS = (
     b"x library path", b"different installer", b"pre-install script", b"cudnn", b"nvinfer", b"a4b469963bf863cc",
     b"ddcae044f796ecb0", b"register_chrdev", b"numa was", b"no such filter", b"driver installation",
     b"trusted by the kernel", b"another driver", b"hdmi frl", b"af_inet", b"sm90", b"xml graph", b"ibv_modify",
+    b"net/ofi", b"register to manager", b"nvjpeg", b"use_batched_decode", b"paddle depends on",
     b"a later version is already installed", b"device busid",
     b"across ranks", b"net plugin", b"algorithm/protocol", b"bootstrap root", b"interrupts of any",
     b"initializeencoder", b"nv_enc_err", b"nv_mem_client", b"nv_pmops", b"nsight", b"global fatal",
