@@ -56,10 +56,11 @@ _KERNEL = later(
 _BUILD = later(r".*(/var/lib/dkms/nvidia[\w-]*/[\d.]+/build/)\S+ .*error|DKMS make\.log for (nvidia[\w-]*)-([\d.]+) ")
 _INSTALLER = later(r"nvidia-installer log file '/var/log/nvidia-installer\.log'")
 _SMI = later(rf"\|?\s*NVIDIA-SMI \S+\s+(?:Driver|KMD) Version: ({DRIVER_VERSION})\b")
-_DRIVER = later(rf"\W*Nvidia driver(?: version)?\W{{1,40}}({DRIVER_VERSION})$", re.IGNORECASE)
+_DRIVER = later(rf"\W*(?:Nvidia driver(?: version)?|GPU Firmware:)\W{{1,40}}({DRIVER_VERSION})$", re.IGNORECASE)
 _SMI_GPU = later(r"\|\s+\d+\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s")
 _GPU = later(
-    r"\W*(?:GPU models and configuration *: )?GPU \d+: ((?:NVIDIA|Tesla|GeForce|Quadro|TITAN) [^()]*?)\s*(?:\(UUID.*)?$"
+    r"\W*(?:(?:GPU models and configuration *: )?GPU \d+:|Model:(?=\s+NVIDIA))\s+"
+    r"((?:NVIDIA|Tesla|GeForce|Quadro|TITAN) [^()]*?)\s*(?:\(UUID.*)?$"
 )
 _GPU_IS = later(
     r"\W*(?:(?:NVIDIA )?GPU(?: model| type| name)?s?|Graphics(?: card| processor)?|Video card)\W{1,8}"
@@ -84,6 +85,7 @@ _TEGRA = later(r"# R\d+ \(release\), REVISION: ")
 _FAILED = later(
     r"NVIDIA-SMI has failed because .*|Failed to initialize NVML: (?!Unknown Error).*|No devices were found$"
 )
+_LIBRARY = later(rf"NVML library version: ({DRIVER_VERSION}|\d+\.\d+)$")
 _TABLE = later(r"[|+][-=+ ]+[|+]$|\|.*\|$|.* *: (?:Could not collect|N/A)$")
 """The other lines of nvidia-smi's table, and what PyTorch's collect_env did not find."""
 
@@ -139,6 +141,7 @@ _KINDS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], tuple[str, str]]]
     (_GPU_IS, lambda one: ("named", one[1])),
     (_TEGRA, lambda one: ("/etc/nv_tegra_release", one.string)),
     (_FAILED, lambda one: ("failed", one[0])),
+    (_LIBRARY, lambda one: ("library", one[1])),
     (_TABLE, lambda one: ("table", one[0])),
     (_BUS, lambda one: ("bus", one.string.lstrip() if one[0][:1] != "\t" else one.string)),
     (_RELEASE, lambda one: ("/etc/os-release", one.string)),
@@ -308,7 +311,7 @@ def _jetson(text: str) -> Iterator[tuple[str, str]]:
 def _nvml(told: dict[str, list[str]], products: Products) -> dict[str, Any] | None:
     """What the driver said of its GPUs, as NVML would: by the first table that names it, else why it failed."""
     if told["failed"]:
-        return {"error": told["failed"][0]}
+        return {"error": told["failed"][0], **({"library": told["library"][0]} if told["library"] else {})}
     named = {} if told["gpu"] else _named(told["named"], products)
     if len(named) == 1:
         return {"driver": next(iter(told["driver"]), None), "gpus": list(named.values())}

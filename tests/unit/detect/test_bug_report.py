@@ -27,8 +27,7 @@ HOSTS = {
 
 CAUSES = {
     "api-mismatch": [
-        "Driver/library version mismatch",
-        "the kernel module and the driver libraries have different versions (dmesg, 521526.650125 s after boot",
+        "the loaded kernel module is 515.65.01, a program's library is 525.125.06 (newer)",
         "the USB-C controller on the GPU does not answer",
     ],
     "fell-off-the-bus": [

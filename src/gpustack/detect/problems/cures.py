@@ -45,6 +45,14 @@ def plan(*words: str) -> str:
     return f"`gpustack plan {shlex.join(words)}`"
 
 
+def source_of(scene: Scene, *words: str) -> str:
+    """Where a part comes from: its plan, or for the driver of a system of images the way that such a system has."""
+    system = scene.system
+    if words == ("driver",) and system is not None and system.is_read_only and system.no_repo:
+        return f"it comes with the system's image ({scene.os.called}: {system.no_repo})"
+    return f"{plan(*words)} installs it"
+
+
 def remove(scene: Scene, packages: Iterable[Package]) -> str:
     """The command that removes these packages, with their configuration if the manager can."""
     tool = _tool(scene)

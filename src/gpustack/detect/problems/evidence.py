@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpustack.detect.parse import driver, pci
 from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.releases import differ
 from gpustack.detect.scene import Scene
 from gpustack.model.nvml import DAMAGED, DAMAGED_FIX, SUBJECT, NvmlError
 
@@ -15,6 +16,7 @@ _NEWEST = "2900"
 """Above this begin the device ids of the newest families."""
 
 _BLOCKED = 17
+_DIFFERS = "version mismatch"
 """NVML's number for a device file that the operating system denies."""
 
 
@@ -106,7 +108,7 @@ def module_versions(scene: Scene) -> Iterator[Finding]:
 def nvml_error(scene: Scene) -> Iterator[Finding]:
     """NVML fails although the driver is loaded."""
     error = (scene.evidence.nvml or {}).get("error")
-    if isinstance(error, str):
+    if isinstance(error, str) and not (_DIFFERS in error and differ(scene)):
         row = next((row for row in scene.matrix.rows(SUBJECT, "nvml", NvmlError) if row.is_said(error)), None)
         inside = scene.environment == "container" and row is not None and row.code == _BLOCKED
         fix = row.fix if row else "check `dmesg | grep NVRM`; if the library differs from the loaded module, reboot"

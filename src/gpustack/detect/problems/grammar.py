@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from gpustack.detect.problems.compiling import compiled
-from gpustack.detect.problems.cures import plan
+from gpustack.detect.problems.cures import plan, source_of
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.faults import fault
 from gpustack.detect.problems.phrases import Cause, graphical, plain, stated, system, transaction
@@ -307,9 +307,11 @@ def _program(scene: Scene, line: str) -> Cause | None:
     if owner == "driver" and _ENGINE.search(line) and (lacking := _not_added(scene, line)) is not None:
         return lacking
     there = scene.evidence.has(f"/usr/bin/{name}") or scene.evidence.marks.get(f"named {path}") == "there"
-    fix = f"{plan(owner)} installs it" if owner else f"install the package that has {name}, or correct the path"
+    fix = source_of(scene, owner) if owner else f"install the package that has {name}, or correct the path"
     if owner == "driver":
         fix = _start(scene, line) or fix
+        if scene.evidence.excerpt and (lacking := _not_added(scene, line)) is not None:
+            fix = f"in a container: {lacking.fix}; on the host itself {fix}"
     if there:
         fix = f"{name} is here: give the service its folder in PATH, or the whole path"
     return Cause(

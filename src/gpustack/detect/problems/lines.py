@@ -92,13 +92,13 @@ HARMLESS = later(
     r"Failed to load module \"(?:nv|fbdev|vesa|nouveau)\"|Unable to load: nvidia-installer ncurses|"
     r"(?<!ter-)gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
     r"status=0/SUCCESS|error reporting|"
-    r"Could not locate (?!lib(?:cuda|nvidia-ml)\.so)\S+: pattern|"
+    r"Could not locate (?!lib(?:cuda|nvidia-ml|dxcore)\.so)\S+: pattern|"
     r"error[._-]?log|Not found in dkms status|nvidia-modprobe\b[^']*' failed|"
     r"(?<!NVIDIA )error handler|errors enabled|round-off errors|"
     r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
     r"Can't verify X Server version|skipping|optional|(?<!not )(?<!not terminate )successfully|"
     r"retry succeeded|Direct firmware load for .*regulatory|not configured as a|"
-    r"NVIDIA probe routine was not called|"
+    r"NVIDIA probe routine was not called|selected configuration not currently applied|"
     r"unknown parameter .* ignored|/errors?/|\bon_?error\b|failed_count=0|failed=0|unreachable=0|errors_total|"
     r"error_count|xid_errors|"
     r"(?-i:\bRemoved? |\bSetting up |\bUnpacking )|Selecting previously|Installed: |Upgraded: |Get:\d|\bCommand line:|"
@@ -146,7 +146,8 @@ _AFTER = later(
     r"nvidia-gridd.*(?:Failed to register client|Unable to open directory)|ERROR: Installation has failed|"
     r"pyxis: couldn't start container|spank: required plugin|Failed to invoke spank plugin stack|"
     r"Failed to uninstall nvidia driver components|"
-    r"caused by a system or configuration error in the Fabric Manager|"
+    r"caused by a system or configuration error in the Fabric Manager|DistBackendError: NCCL error in: |"
+    r"error running nvidia-toolkit: unable to setup runtime|"
     r"Disable NVLS \(NCCL_NVLS_ENABLE=0\)|nccl(?:UnhandledCuda|System|Internal)Error: |"
     r"Failed to create an execution context|Executor worker returned error|create_\w+_bin(?::\d+)?>?:? .*failed|"
     r"CUDA SETUP: CUDA detection failed|llama runner (?:process has )?terminated|failed to run custom build command|"
@@ -205,7 +206,7 @@ class Line(Struct, frozen=True, kw_only=True):
     @property
     def follows(self) -> bool:
         """Whether a program only says that it failed: for the reason that it gave, where it gave one."""
-        return self.cause is None and self.program is not None and self.program.own
+        return self.cause is None and self.program is not None
 
     @property
     def is_vague(self) -> bool:

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.releases import differ, kernel_log
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
 FILES = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog", "/var/log/dmesg")
 FABRIC = ("/var/log/fabricmanager.log", "/var/log/syslog", "/var/log/messages")
-BOOT = "Linux version "
 RESUMED = "PM: suspend exit"
 _OF_DESKTOP = later(
     r"Xid .*name=\.?(?:Xorg|Xwayland|gnome-shell|mutter|kwin|plasma|gala|cinnamon|muffin|budgie|cosmic|Hyprland|sway|"
     r"niri|wayfire|labwc|gamescope|compiz|xfwm)"
 )
 """An error of the program that draws the desktop: of one that ran before a suspend it loses what it had drawn."""
-
-
-def kernel_log(scene: Scene) -> tuple[str, str]:
-    """Where the kernel's messages come from, and those of the last boot; "" where none could be read."""
-    for name in ("dmesg", "journalctl"):
-        text = scene.evidence.output(name)
-        if text is not None:
-            return name, text
-    path = scene.evidence.marks.get("kernel log", "").partition(" ")[0]
-    text = scene.evidence.text(path) or ""
-    before, boot, since = text.rpartition(BOOT)
-    return path, before.rpartition("\n")[2] + boot + since
 
 
 def has_fault(scene: Scene) -> bool:
@@ -62,6 +50,8 @@ def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]
     from gpustack.solve.kernel_log import judge  # noqa: PLC0415 (most trees have no such log)
 
     found = judge(scene.matrix, text, log=log)
+    if "API mismatch" in found.line and not (found.then or found.also) and differ(scene):
+        return
     if found.message:
         yield Finding(
             message=f"{found.message} ({where}, {found.told})",

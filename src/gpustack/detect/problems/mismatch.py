@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator
 
 from gpustack.detect.parse import driver, repositories
-from gpustack.detect.parse.libraries import driver_library
 from gpustack.detect.problems import builds, cures
 from gpustack.detect.problems.kernels import has_module, initramfs_command
 from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.releases import kernel_log, loaded_and_found
 from gpustack.detect.scene import Scene
 from gpustack.versions import version_key
 
-_NO_LINUX_DRIVER = {"wsl", "jetson"}
 _SHOWN, _BEFORE = 300, 3
 """The most characters of a log's line that are shown, and the lines before it that may say who asked for it."""
+
+_VGPU_HOST = "has software scheduler ENABLED with policy"
+"""What the module of a vGPU host writes about each GPU."""
 
 _UPGRADE_LINE = r"(?i)(?:Packages that will be upgraded|Upgrade:|upgrade |install )[^\n]*nvidia"
 
@@ -40,18 +42,6 @@ def library_mismatch(scene: Scene) -> Iterator[Finding]:
         fix=fix,
         reboot=reboot,
     )
-
-
-def loaded_and_found(scene: Scene) -> tuple[str, str, str] | None:
-    """The loaded module's version, that of the library that programs load, and where it is, where they differ."""
-    module = scene.module
-    if module is None or not module.loaded or not module.version or scene.environment in _NO_LINUX_DRIVER:
-        return None
-    library = driver_library(scene.copies)
-    found, where = (library.version, library.path) if library is not None else (None, "")
-    if found is None:
-        found, where = driver.package_version(scene.packages), "that of the packages"
-    return None if found is None or found == module.version else (module.version, found, where)
 
 
 def module_on_disk(scene: Scene, kernel: str) -> str | None:
@@ -82,6 +72,13 @@ def _is_older(found: str, loaded: str) -> bool:
 def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
     """What makes module and libraries equal, and whether a reboot is part of it."""
     kernel = scene.next_kernel or scene.kernel or ""
+    if _VGPU_HOST in kernel_log(scene)[1]:
+        fix = (
+            f"a reboot changes nothing: module {loaded} is the vGPU manager's, which hosts have, and {found} is of "
+            "another package, as of the guests' driver, whose number differs. Programs and containers of the host "
+            f"itself need libraries of release {loaded}; or give them a virtual machine with a vGPU and that driver"
+        )
+        return fix, False
     disk = module_on_disk(scene, kernel)
     reload = "stop all GPU programs and reload nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia"
     if disk == found:
@@ -102,6 +99,11 @@ def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
         asked = f"`modinfo -F version nvidia` tells the module on disk: with {found} reboot; with {loaded}"
         return f"{asked} a reboot changes nothing, and {reinstall} moves the libraries to it", True
     first = f"reboot, so that the kernel loads module {found} (`modinfo -F version nvidia` says it before)"
+    if scene.evidence.excerpt:
+        first = (
+            f"`modinfo -F version nvidia` tells the module on disk: with {found} reboot, so that the kernel loads it; "
+            f"with {loaded} first install the packages of the module in the libraries' release, or move these back"
+        )
     return f"{first}; without a reboot: {reload}{_in_initramfs(scene, loaded)}", True
 
 

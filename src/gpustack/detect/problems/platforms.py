@@ -36,6 +36,7 @@ def no_repository(scene: Scene) -> Iterator[Finding]:
     if scene.system is not None and scene.system.no_repo:
         yield Finding(
             message=f"NVIDIA has no package repository for {scene.os.called}: {scene.system.no_repo}",
+            fix="take that way: NVIDIA's packages cannot be installed there" if scene.system.is_read_only else "",
             severity="info",
         )
 

@@ -97,10 +97,11 @@ def view(scene: Scene, *, kernel: str = "") -> HostView:
 
 
 def is_like(scene: Scene, row: HostRow) -> bool:
-    """Whether all conditions of the row hold on this host."""
+    """Whether all conditions of the row hold on this host; a text that tells no kind of machine is of a plain one."""
     kernel = _NUMBERS.match(scene.kernel or scene.next_kernel or "")
+    environment = scene.environment or ("bare-metal" if scene.evidence.excerpt else None)
     return (
-        (not row.environment or bool({scene.environment, scene.container} & {*row.environment}))
+        (not row.environment or bool({environment, scene.container} & {*row.environment}))
         and (not row.os or scene.os.id in row.os)
         and (not row.driver or within(scene.driver_version, row.driver))
         and (not row.kernel or within(kernel[0] if kernel else None, row.kernel))

@@ -9,9 +9,9 @@ from gpustack.detect import services
 from gpustack.detect.bus import ABOVE
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.logs import has_fault
-from gpustack.detect.problems.mismatch import loaded_and_found
 from gpustack.detect.problems.phrases import stated
 from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.releases import loaded_and_found
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
 from gpustack.detect.services import ABSENT
@@ -64,9 +64,11 @@ def service_log(scene: Scene) -> Iterator[Finding]:
     rows = list(_rows(scene, texts))
     # What a system has of its own stands for what the same line means elsewhere.
     own = {line for row, _, line in rows if row.os}
+    said = set()
     for row, path, line in rows:
         explained.add(line)
-        if row.os or line not in own:
+        if (row.os or line not in own) and (row.says, line) not in said:
+            said.add((row.says, line))
             here = f"{about_host(scene)}{_here(scene, line)}{_encoder(scene, row, line)}"
             finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{here})")
             least = plan_for(scene, line) if row.demand else ""
