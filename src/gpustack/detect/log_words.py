@@ -63,6 +63,7 @@ _OF_GPUS = (
     b"kinvalid_", b"kexecution", b"custom_allreduce", b"deepep", b"hami-core", b"enroot", b"nvshmem", b"nvvmsupport",
     b"outdated jax", b"base mosaic", b"display devices", b"module 'exllama", b"_ptx", b"jit_comp", b"_arch_mismatch",
     b"map bar0", b"gke", b"create compute instances", b"openshift-driver-toolkit", b"no kernel image",
+    b"no_python_abi_suffix", b" shared library. cannot invoke method", b"auto-detected mode as",
 )  # fmt: skip
 
 _OF_OTHERS = (

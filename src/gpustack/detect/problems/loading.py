@@ -17,6 +17,9 @@ MISSING = later(
     r"\.so\.(?P<number>\d+)(?P<rest>(?:\.\d+)*)\.?(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
     r"|Unable to load any of \{(?P<any>libcudnn\w*)\.so\.(?P<major>\d+)"
 )
+_NEEDED = later(r"'(?P<found>lib[\w.-]+)'; dlerror: (?P<stem>lib\w+)\.so\.(?P<number>\d+)(?P<rest>(?:\.\d+)*):")
+"""A library that was found and needs another one, in TensorFlow's words."""
+
 _OF_CUDA = {"cufft": {"10": "11", "11": "12", "12": "13"}, "cusolver": {"10": "11", "11": "12", "12": "13"}}
 """Of libraries with numbers of their own: the major CUDA release that their number was part of."""
 
@@ -32,8 +35,13 @@ def missing(scene: Scene) -> Iterator[Finding]:
         for match in MISSING.finditer(text):
             stem = match["any"] or match[1]
             number = match["major"] or match["number"]
+            rest = match["rest"]
+            needed = _NEEDED.search(text, match.start() - 1, match.end())
+            user = needed["found"] if needed is not None and needed["stem"] != stem else ""
+            if needed is not None and user:
+                stem, number, rest = needed["stem"], needed["number"], needed["rest"]
             name = f"{stem}.so.{number}"
-            rest = match["rest"] if (number, stem) in _BY_MINOR else ""
+            rest = rest if (number, stem) in _BY_MINOR else ""
             name += rest
             if name in told:
                 continue
@@ -44,11 +52,21 @@ def missing(scene: Scene) -> Iterator[Finding]:
             others = ", ".join(dict.fromkeys(copy.path for copy in here))
             if any(copy.soname == name and copy.wins for copy in here):
                 continue
+            says = f"a program did not find {name} ({path}): it was built for {component} {major}"
+            says += f", and this host has {others}" if others else ", which is not on the loader's path"
+            fix = f"{cures.plan(f'{component}=={major}.*')} installs it; or install the program's build for the "
+            fix += "release that is here; in a Python environment install the wheels that it asks for"
+            if scene.environment == "jetson":
+                fix = "on a Jetson it comes with JetPack: `sudo apt-get install nvidia-jetpack`; a container needs the "
+                fix += "image of the host's own L4T release (`head -1 /etc/nv_tegra_release`) and `--runtime nvidia`"
+            elif user:
+                says = f"the {user} that a program found needs {name}, which is not found ({path}): it is of "
+                says += f"{component} {major}, and the program may be built for an older one"
+                fix = f"put the {user} of the program's own CUDA before it on the loader's path (LD_LIBRARY_PATH); "
+                fix += f"{cures.plan(f'{component}=={major}.*')} installs {name} for programs of {component} {major}"
             yield Finding(
-                message=f"a program did not find {name} ({path}): it was built for {component} {major}"
-                + (f", and this host has {others}" if others else ", which is not on the loader's path"),
-                fix=f"{cures.plan(f'{component}=={major}.*')} installs it; or install the program's build for the "
-                "release that is here; in a Python environment install the wheels that it asks for",
+                message=says,
+                fix=fix,
                 severity="warn",
                 reboot=False,
             )
