@@ -151,7 +151,11 @@ def _library(scene: Scene, line: str) -> Cause | None:
     return Cause(
         says=f"the linker does not find lib{name}.so of {owner}",
         fix=f"-L {here}/lib64; {plan(owner)} installs it where it is missing"
-        + ("" if _where(scene) else "; a toolkit of conda has it in `export LIBRARY_PATH=$CONDA_PREFIX/lib`"),
+        + (
+            ""
+            if owner != "cuda" or _where(scene)
+            else "; a toolkit of conda has it in `export LIBRARY_PATH=$CONDA_PREFIX/lib`"
+        ),
         sure=True,
     )
 
