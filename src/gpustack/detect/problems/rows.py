@@ -101,7 +101,10 @@ def is_like(scene: Scene, row: HostRow) -> bool:
     kernel = _NUMBERS.match(scene.kernel or scene.next_kernel or "")
     environment = scene.environment or ("bare-metal" if scene.evidence.excerpt else None)
     return (
-        (not row.environment or bool({environment, scene.environment or "unknown", scene.container} & {*row.environment}))
+        (
+            not row.environment
+            or bool({environment, scene.environment or "unknown", scene.container} & {*row.environment})
+        )
         and (not row.os or scene.os.id in row.os)
         and (not row.driver or within(scene.driver_version, row.driver))
         and (not row.kernel or within(kernel[0] if kernel else None, row.kernel))
