@@ -100,6 +100,7 @@ def is_like(scene: Scene, row: HostRow) -> bool:
     """Whether all conditions of the row hold on this host; a text that tells no kind of machine is of a plain one."""
     kernel = _NUMBERS.match(scene.kernel or scene.next_kernel or "")
     environment = scene.environment or ("bare-metal" if scene.evidence.excerpt else None)
+    kinds = {environment, scene.environment or "unknown", scene.container}
     return (
         (
             not row.environment
