@@ -102,10 +102,7 @@ def is_like(scene: Scene, row: HostRow) -> bool:
     environment = scene.environment or ("bare-metal" if scene.evidence.excerpt else None)
     kinds = {environment, scene.environment or "unknown", scene.container}
     return (
-        (
-            not row.environment
-            or bool({environment, scene.environment or "unknown", scene.container} & {*row.environment})
-        )
+        (not row.environment or bool(kinds & {*row.environment}))
         and (not row.os or scene.os.id in row.os)
         and (not row.driver or within(scene.driver_version, row.driver))
         and (not row.kernel or within(kernel[0] if kernel else None, row.kernel))
