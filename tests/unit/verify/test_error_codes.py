@@ -218,8 +218,9 @@ NVML = [
     ),
     (
         17,
-        "the operating system denies this process access to the GPU's device file, as a container's device rules do",
-        "restart the container with `--gpus all`, also after `systemctl daemon-reload`",
+        "the operating system denies this process access to the GPU: the device rules of a container, or under WSL Windows",
+        "restart the container with `--gpus all`, also after `systemctl daemon-reload`;"
+        " under WSL `nvidia-smi` must first work outside of containers",
     ),
     (
         18,
