@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.reading import cases_in
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.gather import gather
+from gpustack.detect.log_words import WORDS
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.grammar import Status, cause
 from gpustack.detect.problems.phrases import Cause, Phrase
@@ -329,6 +331,10 @@ def test_what_rows_find_is_read_in_the_log_of_all(matrix: Matrix) -> None:
     rows = _lines_of_rows(matrix).items()
     unread = {name for name, lines in rows if not all(about_gpus(one.encode()) for one in lines)}
     assert unread == GENERAL
+
+
+def test_no_word_is_looked_for_twice() -> None:
+    assert [word for word, times in Counter(WORDS).items() if times > 1] == []
 
 
 def test_every_text_of_a_message_of_services_is_read(matrix: Matrix) -> None:
