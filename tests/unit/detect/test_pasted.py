@@ -15,12 +15,14 @@ from tests.reading import cases_in
 
 from gpustack.detect import pasted
 from gpustack.detect.api import detect
+from gpustack.detect.pasted.lines import _KINDS
 from gpustack.errors import UsageError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/pasted"
 CASES: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/pasted-texts.yaml")["texts"]
+SENTENCES: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/sentences.yaml")["texts"]
 NAMED = named("pasted-texts", ({"thread": case["source"], **case} for case in CASES))
 
 
@@ -38,7 +40,7 @@ def _host(tmp_path: Path, text: str, matrix: Matrix) -> Host:
 def _read(host: Host) -> dict[str, Any]:
     packages = {name: version for one in host.environments or () for name, version in one.packages.items()}
     return {
-        "system": host.os.name, "kernel": host.kernel, "arch": host.arch, "secure_boot": host.secure_boot,
+        "environment": host.environment, "system": host.os.name, "kernel": host.kernel, "arch": host.arch, "secure_boot": host.secure_boot,
         "driver": host.installed["driver"].version if "driver" in host.installed else None,
         "cuda": host.installed["cuda"].version if "cuda" in host.installed else None,
         "gpus": [gpu.name for gpu in host.gpus], "packages": packages,
@@ -78,8 +80,15 @@ def test_outputs_of_commands_on_an_h100_tell_what_detect_tells_there(matrix: Mat
 
 def test_every_kind_of_line_stands_in_a_text() -> None:
     lines = [pasted._DECORATION.sub("", line) for case in CASES for line in case["text"].splitlines()]
-    seen = {id(next((p for p, _ in pasted._KINDS if p.match(line)), None)) for line in lines}
-    assert [pattern.pattern for pattern, _ in pasted._KINDS if id(pattern) not in seen] == []
+    seen = {id(next((p for p, _ in _KINDS if p.match(line)), None)) for line in lines}
+    assert [pattern.pattern for pattern, _ in _KINDS if id(pattern) not in seen] == []
+
+
+@pytest.mark.parametrize("case", SENTENCES, ids=[case["text"][:40] for case in SENTENCES])
+def test_what_sentences_tell_of_a_host(case: dict[str, Any], tmp_path: Path, matrix: Matrix) -> None:
+    read = _read(_host(tmp_path, f"[    5.1] NVRM: loading\n{case['text']}\n", matrix))
+    empty = {"system": None, "kernel": None, "driver": None, "gpus": [], "packages": {}, "environment": None}
+    assert {what: read[what] for what in empty} == empty | case["host"]
 
 
 def test_a_text_without_its_driver_or_its_bus_says_so(tmp_path: Path, matrix: Matrix) -> None:

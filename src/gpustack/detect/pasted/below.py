@@ -1,0 +1,87 @@
+"""What a line of a pasted text tells by the one above it: a form's heading, a command, a package of apt policy."""
+
+from __future__ import annotations
+
+import re
+
+from gpustack.detect.parse.driver import DRIVER_VERSION
+from gpustack.detect.pasted.lines import SYSTEMS, stanza
+from gpustack.patterns import later
+
+_PACKAGE = later(r"([a-z0-9][a-z0-9.+-]+)(?::\w+)?:$")
+_INSTALLED = later(r"\s*Installed: (\d\S*)$")
+"""Of `apt policy`: the package, and below it the release that is installed."""
+
+_HEADS: tuple[tuple[re.Pattern[str], str, re.Pattern[str]], ...] = (
+    (
+        later(
+            r"\W*(?:NVIDIA )?(?:open gpu kernel modules?|(?:graphics )?driver)(?: version)?(?: / branch)?\W*$",
+            re.IGNORECASE,
+        ),
+        "driver",
+        later(rf".{{0,80}}?\b({DRIVER_VERSION})\b"),
+    ),
+    (
+        later(r"\W*(?:linux )?kernel(?: version| release)?\W*$|(?:.*[$#>] ?)?uname -r\W*$", re.IGNORECASE),
+        "kernel",
+        later(r"(?:Linux (?:\S+ )?)?(\d+\.\d+(?:\.\d+|-rc\d)[\w.+~-]*)"),
+    ),
+    (
+        later(r"\W*(?:host )?(?:operating system|distribution|distro|os)(?: and version| version)?\W*$", re.IGNORECASE),
+        "system",
+        later(rf"\W*((?:{SYSTEMS})[\w .!/-]*)", re.IGNORECASE),
+    ),
+    (
+        later(r"\W*(?:hardware: )?(?:gpu|graphics card|gpu model)\W*$", re.IGNORECASE),
+        "named",
+        later(
+            r".{0,60}?(?:\[|NVIDIA )?((?:GeForce|Tesla|Quadro|TITAN|RTX|GTX) [\w. /-]*\w|[AHLVB]\d{2,3}\b)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        later(r".*\btorch\.__version__\b"),
+        "torch",
+        later(r"\W*(\d+\.\d+\.\d+\S*?)['\"]?$"),
+    ),
+    (
+        later(r".*\b(?:tf|tensorflow)\.__version__\b"),
+        "tensorflow",
+        later(r"\W*(\d+\.\d+\.\d+\S*?)['\"]?$"),
+    ),
+    (
+        later(r".*\bjax\.__version__\b"),
+        "jax",
+        later(r"\W*(\d+\.\d+\.\d+\S*?)['\"]?$"),
+    ),
+)
+"""Headings and commands, what the next line tells, and how it tells it."""
+
+_WHEELS = ("torch", "tensorflow", "jax")
+
+
+class Below:
+    """The lines of a text one after the other, of which one can name what the next one tells."""
+
+    def __init__(self) -> None:
+        self._kind = ""
+        self._answer: re.Pattern[str] | None = None
+        self._package = ""
+
+    def tells(self, line: str) -> tuple[str, str] | None:
+        """What the line tells by the one above it, as ``kind_of`` says it; None if that names nothing."""
+        if not line.strip():
+            return None
+        release = _INSTALLED.match(line) if self._package else None
+        if release is not None:
+            return stanza(self._package, "install ok installed", "", release[1])
+        answer = self._answer.match(line) if self._answer is not None else None
+        kind, self._answer = self._kind, None
+        if answer is not None:
+            return ("wheel", f"{kind} {answer[1]}") if kind in _WHEELS else (kind, answer[1])
+        for head, kind, pattern in _HEADS:
+            if head.match(line):
+                self._kind, self._answer = kind, pattern
+        package = _PACKAGE.match(line)
+        self._package = package[1] if package is not None else ""
+        return None
