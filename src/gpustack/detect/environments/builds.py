@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from gpustack.detect.environments.parse import Build, Code, Found
 from gpustack.solve.cuda_runs import release_of, runs_on
 from gpustack.solve.frameworks.catalog import Catalog, platform_of
@@ -47,22 +45,6 @@ def known_code(found: Found, build: Build, question: Question) -> Code | None:
         if (one.version, one.local, one.platform) == (plain, local, here) and (one.sass or one.ptx):
             return _code(one)
     return None
-
-
-def with_known_cuda(build: Build, question: Question) -> Build:
-    """The build with the CUDA of every wheel of its release for this platform, where there was nothing to read."""
-    if build.cuda is not None or "+" in build.version:
-        return build
-    here = platform_of(question.host)
-    wheels = [
-        one
-        for one in Catalog(question.matrix).builds(build.name)
-        if one.version == build.version and one.platform == here and one.code in {"cpu", "cuda"}
-    ]
-    kinds = {one.cuda if one.code == "cuda" else "" for one in wheels}
-    if len(kinds) != 1 or any(one.code == "cuda" and not one.cuda for one in wheels):
-        return build
-    return msgspec.structs.replace(build, cuda=kinds.pop(), why=f"as every wheel of this release for {here}")
 
 
 def _code(build: Known) -> Code:

@@ -42,7 +42,11 @@ class Around(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from gpustack.model.request import Request  # noqa: PLC0415 (only a framework with a driver needs the rules)
         from gpustack.solve.question import Question  # noqa: PLC0415
 
-        host = _usual(self.host) if self.scene.evidence.excerpt else self.host
+        host = self.host
+        if self.scene.evidence.excerpt:
+            from gpustack.detect.environments.named import usual  # noqa: PLC0415 (texts only)
+
+            host = usual(host)
         return Question(self.scene.matrix, host, Request(requirements=()), mode="check")
 
     @property
@@ -50,13 +54,6 @@ class Around(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The driver that programs use, "" if it is unknown or has numbers of its own (Jetson)."""
         found = self.host.installed.get("driver")
         return (found.version or "") if found is not None and self.host.environment != "jetson" else ""
-
-
-def _usual(host: Host) -> Host:
-    """The host of a text, where it does not tell the kind of machine one of the usual kind."""
-    system = msgspec.structs.replace(host.os, family=host.os.family or "apt")
-    arch, environment = host.arch or "x86_64", host.environment or "bare-metal"
-    return msgspec.structs.replace(host, os=system, arch=arch, environment=environment)
 
 
 def judged(scene: Scene, host: Host) -> Host:
@@ -84,6 +81,10 @@ def _problems(found: Found, around: Around) -> Iterator[Problem]:
     for code in (*found.codes, *_known_codes(found, around)):
         yield from _architecture(found, code, around)
     yield from about_contents(found, around.scene, has_gpu=bool(around.gpus))
+    if around.scene.evidence.excerpt:
+        from gpustack.detect.environments.named import disagreements  # noqa: PLC0415 (texts only)
+
+        yield from disagreements(found, around.question)
     if around.gpus:
         yield from about_libraries(found, around.scene)
 
@@ -93,7 +94,7 @@ def _builds(found: Found, around: Around) -> Iterator[Build]:
     if not around.scene.evidence.excerpt:
         yield from found.builds.values()
         return
-    from gpustack.detect.environments.builds import with_known_cuda  # noqa: PLC0415 (texts only)
+    from gpustack.detect.environments.named import with_known_cuda  # noqa: PLC0415 (texts only)
 
     yield from (with_known_cuda(build, around.question) for build in found.builds.values())
 
