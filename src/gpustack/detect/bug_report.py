@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from gpustack.detect.captured import Capture, evidence_of
 from gpustack.detect.evidence import CommandOutput, Evidence
 from gpustack.detect.parse.pci import BASE
+from gpustack.detect.probes import QUERY
 
 Entries = dict[str, tuple[Literal["l", "d", "f", "t", "b"], str | int]]
 
@@ -47,14 +48,16 @@ def read_bug_report(text: str) -> Evidence:
     _system(sections[0] if sections else [], entries)
     functions(sections, entries)
     _logs(sections, entries)
-    return excerpt(entries, _told_by_the_driver(sections))
+    query = _query(sections)
+    return excerpt(entries, told_by_the_driver(query), query)
 
 
-def excerpt(entries: Entries, nvml: dict[str, Any] | None) -> Evidence:
+def excerpt(entries: Entries, nvml: dict[str, Any] | None, query: str = "") -> Evidence:
     """The evidence of a host of which a text has only these files: what it does not hold is not said to be missing."""
     found = evidence_of(Capture(entries=entries))
     kernel = found.files.pop(KERNEL, "")
-    commands = {**found.commands, **({"dmesg": CommandOutput(code=0, out=kernel)} if kernel else {})}
+    said = {"dmesg": kernel, QUERY: query}
+    commands = {**found.commands, **{name: CommandOutput(code=0, out=out) for name, out in said.items() if out}}
     marks = {name: mark for name, mark in found.marks.items() if mark != "absent"}
     if kernel:
         marks["kernel log"] = "dmesg"
@@ -190,15 +193,19 @@ def _this_boot(lines: list[str]) -> list[str]:
     return [line for line in chosen if line]
 
 
-def _told_by_the_driver(sections: list[list[str]]) -> dict[str, Any] | None:
-    """What `nvidia-smi --query` printed, in the form of NVML's answers; its message if it failed."""
+def _query(sections: list[list[str]]) -> str:
+    """What `nvidia-smi --query` printed."""
     lines = next((one for one in sections if re.search(r"nvidia-smi --query$", one[0])), [])
-    text = "\n".join(lines[1:]).strip()
+    return "\n".join(lines[1:]).strip()
+
+
+def told_by_the_driver(text: str) -> dict[str, Any] | None:
+    """What `nvidia-smi --query` printed, in the form of NVML's answers; its message if it failed."""
     driver = re.search(r"^Driver Version +: (\S+)$", text, re.MULTILINE)
-    if not driver:
-        return {"error": text.partition("\n")[0][:300]} if text and not text.startswith("=") else None
     gpus = [_gpu(one) for one in re.split(r"^GPU (?=[0-9A-F]{8}:)", text, flags=re.MULTILINE)[1:]]
-    return {"driver": driver[1], "gpus": gpus}
+    if not driver and not gpus:
+        return {"error": text.partition("\n")[0][:300]} if text and not text.startswith("=") else None
+    return {"driver": driver[1] if driver else None, "gpus": gpus}
 
 
 def _gpu(text: str) -> dict[str, Any]:

@@ -8,6 +8,9 @@ TEXT_LIMIT = 1 << 20
 LOG_LIMIT = 256 << 10
 """The part of a log that is read, in bytes from its end."""
 
+QUERY = "nvidia-smi -q"
+"""What the driver reports of each GPU: where somebody has captured it."""
+
 DOCKER = "/etc/docker/daemon.json"
 TOOLKIT = "/etc/nvidia-container-runtime/config.toml"
 """The configuration of the container toolkit."""

@@ -21,13 +21,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpustack.detect.bug_report import KERNEL, START, Entries, excerpt, functions, read_bug_report
+from gpustack.detect.bug_report import (
+    KERNEL,
+    START,
+    Entries,
+    excerpt,
+    functions,
+    read_bug_report,
+    told_by_the_driver,
+)
 from gpustack.detect.evidence import CommandOutput, Evidence
 from gpustack.detect.gpu_names import resolve_gpu
 from gpustack.detect.pasted.below import Below
 from gpustack.detect.pasted.lines import LOG, kind_of
 from gpustack.detect.pasted.prose import is_wsl, jetson, told_in
-from gpustack.detect.probes import DOCKER
+from gpustack.detect.probes import DOCKER, QUERY
 from gpustack.detect.products import Products
 from gpustack.detect.system_names import parse_system
 from gpustack.errors import GpustackError, UsageError
@@ -45,6 +53,10 @@ WIDTH, MANY = 2000, 100
 
 _PREFIX = "/opt/pasted"
 """Where the distributions of Python stand."""
+
+_QUERY = later(r"=+NVSMI LOG=+$|GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d$")
+_OF_QUERY = later(r"$| |=+NVSMI|GPU [0-9A-F]{8}:|[A-Z][\w ]* : ")
+"""Where `nvidia-smi -q` begins, and its other lines."""
 
 _NIX_BUILD = later(
     r"nvidia-(?:x11|open)-(?:(?P<driver>\d{3}\.[\d.]*\d)-(?P<kernel>\d\.[\d.]*\d)|"
@@ -120,7 +132,8 @@ def read_pasted(text: str, matrix: Matrix) -> Evidence | None:
     for part in (_system(told, matrix), _python(told), _daemon(text), jetson(text)):
         entries.update({path: ("t", content) for path, content in part})
     functions([["lspci", *told["bus"]]], entries)
-    found = excerpt(entries, _nvml(told, Products(matrix)))
+    query = "\n".join(told[QUERY])
+    found = excerpt(entries, _nvml(told, Products(matrix), query), query)
     for command in told.keys() & {"mokutil --sb-state", "confstr CS_GNU_LIBC_VERSION"}:
         found.commands[command] = CommandOutput(code=0, out=told[command][0])
     found = replace(found, rpms=tuple(sorted(set(told["rpm"]))))
@@ -134,9 +147,12 @@ def _told(text: str) -> dict[str, list[str]]:
     log, below = "", Below()
     for raw in text.splitlines():
         line = _DECORATION.sub("", raw[:WIDTH])
-        if _FENCE.match(line):
+        if _FENCE.match(line) or (log == QUERY and not _OF_QUERY.match(line)):
             log = ""
+        if _FENCE.match(line):
             continue
+        if _QUERY.match(line):
+            log = QUERY
         where, what = (log, line) if log else below.tells(line) or kind_of(line)
         told[where].append(what)
         if where.startswith("/var/") and where.endswith(".log") and where != KERNEL:
@@ -200,8 +216,11 @@ def _daemon(text: str) -> Iterator[tuple[str, str]]:
             yield DOCKER, json.dumps(found)
 
 
-def _nvml(told: dict[str, list[str]], products: Products) -> dict[str, Any] | None:
+def _nvml(told: dict[str, list[str]], products: Products, query: str) -> dict[str, Any] | None:
     """What the driver said of its GPUs, as NVML would: by the first table that names it, else why it failed."""
+    if (answer := told_by_the_driver(query)) and (listed := answer.get("gpus")):
+        gpus = [one if one["device_id"] else one | _gpu(one["name"] or "", one["bus_id"], products) for one in listed]
+        return {**answer, "driver": answer["driver"] or next(iter(told["driver"]), None), "gpus": gpus}
     named = {} if told["gpu"] else _named(told["named"], products)
     alone: dict[str, Any] = {"gpus": list(named.values())} if len(named) == 1 else {}
     driver = {"driver": told["driver"][0]} if told["driver"] else {}

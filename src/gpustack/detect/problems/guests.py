@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpustack.detect.probes import QUERY
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import within
@@ -67,7 +68,7 @@ def wsl(scene: Scene) -> Iterator[Finding]:
 def licence(scene: Scene) -> Iterator[Finding]:
     """A vGPU guest that has no licence: after a while its GPU is slow or gone."""
     marks = scene.evidence.marks
-    status = re.search(_STATUS, scene.evidence.output("nvidia-smi -q") or "")
+    status = re.search(_STATUS, scene.evidence.output(QUERY) or "")
     token = any(path.startswith("/etc/nvidia/ClientConfigToken/") for path in marks)
     line = _refusal(scene)
     if status or line:
