@@ -39,7 +39,8 @@ from gpustack.detect.problems import (
     toolkits,
     variables,
 )
-from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
+from gpustack.detect.problems.consequences import find_problems
+from gpustack.detect.problems.registry import DETECTORS, Finding
 
 __all__ = [
     "DETECTORS",

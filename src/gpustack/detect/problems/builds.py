@@ -21,6 +21,8 @@ DRIVER_MODULE = r"nvidia(?!-fs|-peermem)[\w-]*"
 """Names under which dkms and akmods build the driver's modules; nvidia-fs is GPUDirect Storage's."""
 
 _PRECOMPILED = r"kmod-nvidia-(?:open-)?\d[\d.]+-\d.*"
+_KMOD = r"kmod-nvidia(?:-open)?"
+"""Of AlmaLinux and ELRepo, whose names do not have the kernel that they are for."""
 _PREBUILT = r"linux-modules-nvidia-(\d[\w-]*?)-\d+\.\d+\.\d+-.*"
 _INTERFACE = (
     r"implicit declaration|has no member|undeclared|too (?:few|many) arguments|incompatible pointer|conflicting types|"
@@ -83,6 +85,10 @@ def rebuild(scene: Scene, kernel: str) -> str:
     kmp = next((one.name for one in scene.installed(r"nvidia-.*-kmp-\w+")), None)
     if kmp is not None:
         return f"let zypper install the {kmp} of that release (`zypper search -s {kmp}` lists them)"
+    kmod = next((p.name for p in scene.packages if p.installed and re.fullmatch(_KMOD, p.name)), None)
+    if kmod is not None and not scene.installed(DKMS_PACKAGES):
+        again = cures.command("dnf", "upgrade", "--refresh", kmod)
+        return f"{again} once its repository has {kmod} for {kernel}; boot another kernel until then"
     build = cures.command("dkms", "autoinstall", "-k", kernel)
     if "/usr/bin/nvidia-uninstall" in scene.evidence.marks and not _has_dkms(scene):
         return f"{headers(scene, kernel)}, boot {kernel}, and run the driver's .run file again: no dkms builds it here"

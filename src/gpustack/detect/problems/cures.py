@@ -94,6 +94,28 @@ def install(scene: Scene, names: Iterable[str]) -> str:
     return command(tool, "install", *names) if tool else f"install {' and '.join(names)}"
 
 
+_PROGRAMS = (
+    (r"libnvidia-compute-(\d+(?:-server)?)", r"nvidia-utils-\1"),
+    (r"xorg-x11-drv-nvidia((?:-\d+xx)?)", r"xorg-x11-drv-nvidia\1-cuda"),
+    (r"nvidia-driver(?:-libs|-cuda-libs)", "nvidia-driver-cuda"),
+    (r"nvidia-compute-(G\d+)", r"nvidia-compute-utils-\1"),
+    (r"nvidia((?:-\d+xx)?)-dkms|nvidia(?:-open|-lts)?", r"nvidia\1-utils"),
+    (r"libcuda1|nvidia-kernel-dkms", "nvidia-smi"),
+)
+"""Packages of the driver, and the package of the same builder that has nvidia-smi."""
+
+
+def programs(scene: Scene) -> str:
+    """The command that installs the driver's programs next to the parts of it that are here, "" if none tells."""
+    here = [package for package in scene.packages if package.installed]
+    for pattern, name in _PROGRAMS:
+        for package in here:
+            found = re.fullmatch(pattern, package.name)
+            if found is not None and (package.manager != "pacman" or name.endswith("-utils")):
+                return install(scene, [found.expand(name)])
+    return ""
+
+
 def module_option(option: str, file: str, rebuild: str) -> str:
     """The commands that set an option of a kernel module, and apply it."""
     write = f"`echo {shlex.quote(f'options {option}')} | sudo tee /etc/modprobe.d/{file}.conf`"

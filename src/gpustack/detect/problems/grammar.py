@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from gpustack.detect.problems.compiling import compiled
-from gpustack.detect.problems.cures import plan, source_of
+from gpustack.detect.problems.cures import plan, programs, source_of
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.faults import fault
 from gpustack.detect.problems.phrases import Cause, graphical, plain, stated, system, transaction
@@ -309,7 +309,8 @@ def _program(scene: Scene, line: str) -> Cause | None:
     there = scene.evidence.has(f"/usr/bin/{name}") or scene.evidence.marks.get(f"named {path}") == "there"
     fix = source_of(scene, owner) if owner else f"install the package that has {name}, or correct the path"
     if owner == "driver":
-        fix = _start(scene, line) or fix
+        has = programs(scene) if name == "nvidia-smi" else ""
+        fix = _start(scene, line) or (f"{has}: the package of it that no other one pulls in" if has else fix)
         if scene.evidence.excerpt and (lacking := _not_added(scene, line)) is not None:
             fix = f"in a container: {lacking.fix}; on the host itself {fix}"
     if there:

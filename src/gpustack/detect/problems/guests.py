@@ -59,7 +59,8 @@ def wsl(scene: Scene) -> Iterator[Finding]:
             "old Windows driver",
             fix="on Windows, as administrator: `nvidia-smi` shows the driver model; `nvidia-smi -dm 0` (WDDM) or, on "
             "boards without WDDM, `nvidia-smi -dm 2` (MCDM, of newer drivers) changes it, then reboot Windows; with "
-            "WDDM already, update the Windows driver and `wsl --update`",
+            "WDDM already, update the Windows driver and `wsl --update`; a guest of Hyper-V needs all files of the "
+            "host's driver in /usr/lib/wsl/lib and /usr/lib/wsl/drivers, also after each update of it",
             reboot=False,
         )
 

@@ -134,10 +134,11 @@ def wants_module(scene: Scene) -> bool:
 @detects("detect-next-kernel-module")
 def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
     """The kernel that boots next has no driver module: predicted before the reboot."""
-    kernel = scene.next_kernel
+    kernel = scene.next_kernel or (scene.kernel if scene.evidence.excerpt else None)
     kernels = scene.evidence.listings.get("/lib/modules", ())
     built = any(re.match(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/", folder) for folder in scene.evidence.listings)
-    if kernel is None or not wants_module(scene) or not (built or kernel in kernels or scene.kernel in kernels):
+    seen = built or kernel in kernels or scene.kernel in kernels
+    if kernel is None or not wants_module(scene) or not (seen or _is_missed(scene, kernel)):
         return
     seen_running = scene.kernel is not None and has_module(scene, scene.kernel)
     if has_module(scene, kernel) or _runs(scene, kernel):
@@ -159,6 +160,12 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
             fix=f"before rebooting: {_cure(scene, kernel)}",
             reboot=False,
         )
+
+
+def _is_missed(scene: Scene, kernel: str) -> bool:
+    """Whether a text, which lists no folders, has modprobe's word that a kernel has no module."""
+    words = f"Module nvidia not found in directory /lib/modules/{kernel}"
+    return scene.evidence.excerpt and any(words in text for text in scene.evidence.files.values())
 
 
 def _cure(scene: Scene, kernel: str) -> str:

@@ -217,7 +217,8 @@ class Line(Struct, frozen=True, kw_only=True):
 @detects("detect-unexplained-log")
 def unexplained(scene: Scene) -> Iterator[Finding]:
     """Lines that report a failure of the GPU stack and that no row explains, by what they say themselves."""
-    found = sorted(_lines(scene), key=lambda line: line.rank)
+    lines = sorted(_lines(scene), key=lambda line: line.rank)
+    found = _telling(lines) if scene.evidence.excerpt else lines
     told: set[str] = set()
     for line in found:
         if len(told) == MOST:
@@ -233,8 +234,15 @@ def unexplained(scene: Scene) -> Iterator[Finding]:
             fix="; ".join(_fixes(line)) + sandboxed(line.path),
             severity="info",
             reboot=False,
-            sources=scene.matrix.addresses((*(line.cause.src if line.cause else ()), *_sources(line))),
+            sources=scene.matrix.addresses(tuple(one for by in (line.cause, line.program) if by for one in by.src)),
+            row=(line.cause.row or "cause") if line.cause else "",
         )
+
+
+def _telling(found: list[Line]) -> list[Line]:
+    """Of the lines of a text, which is about one failure, those that name its cause, where one does for sure."""
+    judged = [line for line in found if line.cause]
+    return [line for line in judged if line.cause and line.cause.sure] or judged or found
 
 
 def _unexplained(line: Line) -> str:
@@ -250,10 +258,6 @@ def _fixes(line: Line) -> Iterator[str]:
         yield line.program.fix
     if line.cause is None and line.program is None:
         yield f"read the lines before it in {line.path}; `gpustack verify driver` says whether the GPUs work"
-
-
-def _sources(line: Line) -> tuple[str, ...]:
-    return line.program.src if line.program else ()
 
 
 def _lines(scene: Scene) -> Iterator[Line]:

@@ -14,11 +14,15 @@ _OPTION = later(
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """What the line says, what to do, and whether this host shows it too (``sure``)."""
+    """What the line says, what to do, and whether this host shows it too (``sure``).
+
+    ``row`` is the kind and the id of the row of phrases that says so.
+    """
 
     says: str
     fix: str
     sure: bool = False
+    row: str = ""
     src: tuple[str, ...] = ()
 
 
@@ -46,7 +50,8 @@ def said(scene: Scene, of: str, line: str) -> Cause | None:
         return None
     match, row = min(found, key=lambda one: (one[1].order, -len(one[0][0])))
     words = {name: word or "" for name, word in match.groupdict().items()}
-    return Cause(says=row.says.format(**words), fix=row.fix.format(**words), sure=row.sure, src=row.src)
+    told = f"{row.of}/{row.id}"
+    return Cause(says=row.says.format(**words), fix=row.fix.format(**words), sure=row.sure, row=told, src=row.src)
 
 
 def _near(scene: Scene, of: str, text: str) -> Iterator[Phrase]:

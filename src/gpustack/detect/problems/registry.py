@@ -17,6 +17,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     """One finding of a detector. An empty ``fix`` defaults to the matrix row's; ``severity`` None to its severity.
 
     ``sources`` are addresses of rows that decide about this finding; without any, the detector's own count.
+    ``row`` is the id of the row that the finding is of.
     """
 
     message: str
@@ -24,6 +25,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     reboot: bool | None = None
     severity: Severity | None = None
     sources: tuple[str, ...] = ()
+    row: str = ""
 
 
 class Detected(Struct, frozen=True, kw_only=True):
@@ -51,16 +53,8 @@ def detects(identity: str) -> Callable[[Detector], Detector]:
     return register
 
 
-def find_problems(scene: Scene) -> tuple[Problem, ...]:
-    """All findings of all detectors, the blocking ones first, otherwise in the order of the registry."""
-    found = [
-        _problem(scene, identity, finding) for identity, detector in DETECTORS.items() for finding in detector(scene)
-    ]
-    order = {"block": 0, "warn": 1, "info": 2}
-    return tuple(sorted(found, key=lambda problem: order[problem.severity]))
-
-
-def _problem(scene: Scene, identity: str, finding: Finding) -> Problem:
+def problem_of(scene: Scene, identity: str, finding: Finding) -> Problem:
+    """The finding as users read it, with what the row of its conflict says where it says nothing itself."""
     row = scene.matrix.conflicts.get(identity)
     if row is None:
         known = next((one for one in scene.matrix.rows("conflicts", "detected", Detected) if one.id == identity), None)

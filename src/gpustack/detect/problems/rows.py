@@ -3,6 +3,7 @@
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack.detect.parse.toolkit import glibc_version
 from gpustack.detect.problems.registry import Severity
@@ -84,8 +85,11 @@ class KernelRow(Struct, frozen=True, kw_only=True):
 
 def view(scene: Scene, *, kernel: str = "") -> HostView:
     """The host as the rules of compatibility see it, with that kernel."""
+    system = scene.os
+    if system.family is None and kernel and scene.evidence.excerpt:
+        system = replace(system, family="")  # a text that names its kernel, and no system, is of a Linux
     host = Host(
-        os=scene.os,
+        os=system,
         arch=scene.arch,
         environment=scene.environment,
         gpus=scene.gpus,
@@ -128,7 +132,10 @@ def _is_module(scene: Scene, row: HostRow) -> bool:
     module = scene.module
     flavour = module.flavour if module is not None else None
     loaded = module is not None and module.loaded
-    return (not row.flavour or flavour == row.flavour) and (not row.module or loaded == (row.module == "loaded"))
+    unknown = module is None and scene.evidence.excerpt and isinstance(row, LogRow)
+    return (not row.flavour or flavour == row.flavour) and (
+        not row.module or unknown or loaded == (row.module == "loaded")
+    )
 
 
 def _has_gpu(scene: Scene, row: HostRow) -> bool:

@@ -63,11 +63,11 @@ def service_log(scene: Scene) -> Iterator[Finding]:
     explained = set()
     rows = list(_rows(scene, texts))
     # What a system has of its own stands for what the same line means elsewhere.
-    own = {line for row, _, line in rows if row.os}
+    own = {line for row, _, line in rows if _is_own(row)}
     said = set()
     for row, path, line in rows:
         explained.add(line)
-        if (row.os or line not in own) and (row.says, line) not in said:
+        if (_is_own(row) or line not in own) and (row.says, line) not in said:
             said.add((row.says, line))
             here = f"{about_host(scene)}{_here(scene, line)}{_encoder(scene, row, line)}"
             finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{here})")
@@ -110,6 +110,8 @@ _DRIVERS = ("nvidia ", "nouveau ", "vfio-pci ", "NVRM: ")
 def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, str, str]]:
     """The rows that hold on this host, each with the log and the last line that says so."""
     folded_logs = [(path, text, text.casefold()) for path, text in texts]
+    # The lines of a text are of one failure, whichever logs they were sorted into.
+    whole = "\n".join(text for _, text in texts) if scene.evidence.excerpt else ""
     above = (path.rpartition("/")[2] for path, mark in scene.evidence.marks.items() if mark == ABOVE)
     places = tuple(place.removeprefix("0000:") for place in (*(gpu.bus_id for gpu in scene.gpus), *above) if place)
     if scene.evidence.excerpt and not places:  # the text does not show the bus: the drivers of GPUs name themselves
@@ -119,12 +121,17 @@ def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, 
             (
                 (path, line)
                 for path, text, folded in folded_logs
-                if row.place in {"", side(scene, path)} and (line := _line(row, text, folded, places))
+                if row.place in {"", side(scene, path)} and (line := _line(row, text, folded, places, whole))
             ),
             None,
         )
         if found is not None and is_like(scene, row):
             yield row, *found
+
+
+def _is_own(row: LogRow) -> bool:
+    """Whether the row is about one system only, or about WSL."""
+    return bool(row.os) or row.environment == ("wsl",)
 
 
 def side(scene: Scene, path: str) -> str:
@@ -203,7 +210,12 @@ def part(scene: Scene) -> Iterator[Finding]:
 
 def _finding(scene: Scene, row: HostRow, message: str) -> Finding:
     return Finding(
-        message=message, fix=row.fix, severity=row.severity, reboot=False, sources=scene.matrix.addresses(row.src)
+        message=message,
+        fix=row.fix,
+        severity=row.severity,
+        reboot=False,
+        sources=scene.matrix.addresses(row.src),
+        row=row.id,
     )
 
 
@@ -224,13 +236,15 @@ def _files_like(scene: Scene, patterns: tuple[str, ...]) -> tuple[str, ...]:
     return scene.files_like[patterns]
 
 
-def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
+def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...], whole: str) -> str:
     """The last line with all texts of the row, "" without one; ``folded`` is the text in one case.
+
+    ``whole`` is what explains the line elsewhere, if that is more than its own log.
 
     ``places`` are the addresses of the host's GPUs on the bus, of which a row about the bus wants one.
     """
     wants = [words.casefold() for words in row.wants]
-    if not all(words in folded for words in wants) or any(words in text for words in row.unless):
+    if not all(words in folded for words in wants) or any(words in (whole or text) for words in row.unless):
         return ""
     for line in reversed(text.splitlines()):
         if row.bus and not any(place in line for place in places):

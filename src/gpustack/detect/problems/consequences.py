@@ -1,0 +1,66 @@
+"""Findings that only say what follows from another one of the same host: they are not told next to it."""
+
+from __future__ import annotations
+
+from gpustack.detect.problems.registry import DETECTORS, Finding, problem_of
+from gpustack.detect.scene import Scene
+from gpustack.model.host import Problem
+
+_OF_MODULE = frozenset({
+    "kernel_too_new", "detect-module-build", "detect-clang-kernel", "detect-next-kernel-module",
+    "detect-kernel-replaced", "detect-no-module", "detect-kernel-meta",
+})  # fmt: skip
+"""Why the driver's module is not there for the kernel that runs."""
+
+_OF_START = _OF_MODULE | {
+    "secure_boot_unsigned", "nouveau_loaded", "detect-blacklisted", "detect-gpu-driver-window",
+    "old_distro_driver_new_gpu", "proprietary_on_blackwell", "driver_library_mismatch", "detect-gpu-lost",
+    "detect-gpu-switched-off", "detect-kernel-log", "detect-no-driver", "detect-wsl-windows-driver",
+}  # fmt: skip
+"""Why the driver does not start."""
+
+_NO_MODULE = frozenset({"mod-not-found", "mod-fatal-parts"})
+"""Rows of modprobe's lines about a module that is not there."""
+
+_BUILDS = ("compile/", "message/module-compile", "message/nix-driver-build")
+"""Starts of the rows about builds of the driver that failed."""
+
+_BLOCKED = "GPU access blocked by the operating system"
+_LOG = "detect-service-log"
+_SILENT = ("couldn't communicate with the NVIDIA driver", "No devices were found", "Driver Not Loaded")
+"""NVML's words about any driver that has not started."""
+
+
+def find_problems(scene: Scene) -> tuple[Problem, ...]:
+    """All findings of all detectors that no other one explains, the blocking ones first, otherwise as registered."""
+    found = [(identity, finding) for identity, detector in DETECTORS.items() for finding in detector(scene)]
+    ids = {identity for identity, finding in found if finding.severity != "info" or identity == _LOG}
+    builds = [finding for _, finding in found if finding.row.startswith(_BUILDS)]
+    told = [
+        problem_of(scene, identity, finding)
+        for identity, finding in found
+        if not _follows(scene, identity, finding, ids) and not _is_again(finding, builds)
+    ]
+    order = {"block": 0, "warn": 1, "info": 2}
+    return tuple(sorted(told, key=lambda problem: order[problem.severity]))
+
+
+def _is_again(finding: Finding, builds: list[Finding]) -> bool:
+    """Whether it is a further error of a build that failed."""
+    return any(finding is one for one in builds[1:] if one.row == builds[0].row)
+
+
+def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str]) -> bool:
+    if finding.row in _NO_MODULE:
+        return bool(ids & _OF_MODULE)
+    if finding.row.startswith(_BUILDS):
+        return "kernel_too_new" in ids
+    if finding.row == "wsl-blocked" or (identity == "detect-nvml" and _BLOCKED in finding.message):
+        return "detect-wsl-windows-driver" in ids
+    # A text is an excerpt about one failure: what one of its lines names is why others fail.
+    by_log = {_LOG} if scene.evidence.excerpt else set()
+    if identity == "detect-unexplained-log":
+        return bool(by_log) and not finding.row and bool(ids & (_OF_START | by_log))
+    if identity != "detect-nvml" or not any(words in finding.message for words in _SILENT):
+        return False
+    return bool(ids & (_OF_START | by_log))
