@@ -217,8 +217,10 @@ class Line(Struct, frozen=True, kw_only=True):
 @detects("detect-unexplained-log")
 def unexplained(scene: Scene) -> Iterator[Finding]:
     """Lines that report a failure of the GPU stack and that no row explains, by what they say themselves."""
-    lines = sorted(_lines(scene), key=lambda line: line.rank)
-    found = _telling(lines) if scene.evidence.excerpt else lines
+    found = sorted(_lines(scene), key=lambda line: line.rank)
+    if scene.evidence.excerpt:  # a text is about one failure: the lines that name its cause stand for the rest
+        judged = [line for line in found if line.cause]
+        found = [line for line in judged if line.cause and line.cause.sure] or judged or found
     told: set[str] = set()
     for line in found:
         if len(told) == MOST:
@@ -237,12 +239,6 @@ def unexplained(scene: Scene) -> Iterator[Finding]:
             sources=scene.matrix.addresses(tuple(one for by in (line.cause, line.program) if by for one in by.src)),
             row=(line.cause.row or "cause") if line.cause else "",
         )
-
-
-def _telling(found: list[Line]) -> list[Line]:
-    """Of the lines of a text, which is about one failure, those that name its cause, where one does for sure."""
-    judged = [line for line in found if line.cause]
-    return [line for line in judged if line.cause and line.cause.sure] or judged or found
 
 
 def _unexplained(line: Line) -> str:
