@@ -54,9 +54,23 @@ WIDTH, MANY = 2000, 100
 _PREFIX = "/opt/pasted"
 """Where the distributions of Python stand."""
 
-_QUERY = later(r"=+NVSMI LOG=+$|GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d$")
+_QUERY = later(
+    r"=+NVSMI LOG=+$|GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d$|"
+    r" {4}(?:GPU Link Info|Fabric|Remapped Rows|ECC Errors|Clocks (?:Throttle|Event) Reasons|Retired Pages)$"
+)
 _OF_QUERY = later(r"$| |=+NVSMI|GPU [0-9A-F]{8}:|[A-Z][\w ]* : ")
 """Where `nvidia-smi -q` begins, and its other lines."""
+
+_TABLE = frozenset({"driver", "gpu", "table"})
+_ODD = later(r"ERR!|CUDA Version: +(?:N/A|ERR!)|Unknown Error")
+"""Kinds of the lines of nvidia-smi's table, and what makes one of them a failure."""
+
+_LSPCI = later(
+    r"((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] (VGA compatible controller|3D controller|Display controller)): "
+    r"NVIDIA Corporation (?:Device ([0-9a-f]{4})\b|.*?\[([^\]]+)\])"
+)
+_CLASSES = {"VGA compatible controller": "0300", "3D controller": "0302", "Display controller": "0380"}
+"""A GPU in a list of lspci without numbers, and the classes by name."""
 
 _NIX_BUILD = later(
     r"nvidia-(?:x11|open)-(?:(?P<driver>\d{3}\.[\d.]*\d)-(?P<kernel>\d\.[\d.]*\d)|"
@@ -131,9 +145,10 @@ def read_pasted(text: str, matrix: Matrix) -> Evidence | None:
         entries["/proc/sys/fs/binfmt_misc/WSLInterop"] = ("t", "enabled\n")
     for part in (_system(told, matrix), _python(told), _daemon(text), jetson(text)):
         entries.update({path: ("t", content) for path, content in part})
-    functions([["lspci", *told["bus"]]], entries)
+    products = Products(matrix)
+    functions([["lspci", *(_numbered(line, products) for line in told["bus"])]], entries)
     query = "\n".join(told[QUERY])
-    found = excerpt(entries, _nvml(told, Products(matrix), query), query)
+    found = excerpt(entries, _nvml(told, products, query), query)
     for command in told.keys() & {"mokutil --sb-state", "confstr CS_GNU_LIBC_VERSION"}:
         found.commands[command] = CommandOutput(code=0, out=told[command][0])
     found = replace(found, rpms=tuple(sorted(set(told["rpm"]))))
@@ -155,6 +170,8 @@ def _told(text: str) -> dict[str, list[str]]:
             log = QUERY
         where, what = (log, line) if log else below.tells(line) or kind_of(line)
         told[where].append(what)
+        if where in _TABLE and _ODD.search(line):
+            told[LOG].append(line)
         if where.startswith("/var/") and where.endswith(".log") and where != KERNEL:
             log = where  # to the end of its block
     built = None if told["driver"] else _NIX_BUILD.search(text)
@@ -214,6 +231,22 @@ def _daemon(text: str) -> Iterator[tuple[str, str]]:
             continue
         if isinstance(found, dict) and found.keys() & {"runtimes", "default-runtime", "exec-opts", "default-shm-size"}:
             yield DOCKER, json.dumps(found)
+
+
+def _numbered(line: str, products: Products) -> str:
+    """A line of lspci with the numbers of the GPU that it names, as -nn prints it."""
+    found = _LSPCI.match(line)
+    if found is None or ": NVIDIA" not in line:
+        return line
+    device = found[3]
+    if device is None:
+        try:
+            gpu = resolve_gpu(found[4], products)
+        except GpustackError:
+            return line
+        known = gpu.pci_id or next(iter(gpu.devices or ()), "")
+        device = known.removeprefix("10de:")
+    return f"{found[1]} [{_CLASSES[found[2]]}]: NVIDIA Corporation [10de:{device}]" if device else line
 
 
 def _nvml(told: dict[str, list[str]], products: Products, query: str) -> dict[str, Any] | None:

@@ -46,7 +46,8 @@ _TABLE = later(r"[|+][-=+ ]+[|+]$|\|.*\|$|.* *: (?:Could not collect|N/A)$")
 """The other lines of nvidia-smi's table, and what PyTorch's collect_env did not find."""
 
 _BUS = later(
-    r"\s*(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] .*\[[0-9a-f]{4}:[0-9a-f]{4}\]|\s+Kernel driver in use: "
+    r"\s*(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] (?:.*\[[0-9a-f]{4}:[0-9a-f]{4}\]|"
+    r"(?:VGA compatible|3D|Display) controller: )|\s+Kernel driver in use: "
 )
 _RELEASE = later(r"(?:ID|VERSION_ID|ID_LIKE|PLATFORM_ID|VERSION_CODENAME|VARIANT_ID)=\S")
 SYSTEMS = (
@@ -96,7 +97,7 @@ def _dpkg(one: re.Match[str]) -> tuple[str, str]:
 
 
 def stanza(package: str, status: str, arch: str, version: str) -> tuple[str, str]:
-    """A package in dpkg's database, without an architecture where none is told."""
+    """A package in dpkg's database, without an architecture where it is unknown."""
     arch = f"Architecture: {arch}\n" if arch else ""
     return "/var/lib/dpkg/status", f"Package: {package}\nStatus: {status}\n{arch}Version: {version}\n"
 

@@ -1,7 +1,7 @@
-"""What the sentences of a pasted text tell of its host, where no command's output does.
+"""The host in the sentences of a pasted text, where no command's output has it.
 
 People name their GPU, system, kernel, driver and packages in passing. A value counts where the text names no other one
-of its kind: who writes that two drivers were tried says nothing of the one that runs. What somebody requires, had
+of its kind: who writes that two drivers were tried does not name the one that runs. What somebody requires, had
 before, or was told to install is no state of the host.
 """
 
@@ -15,7 +15,7 @@ from gpustack.detect.pasted.lines import is_distribution
 from gpustack.patterns import later
 
 _MANY = 100
-"""So many values of one kind are looked at."""
+"""So many values of one kind are read."""
 
 _ELSEWHERE = later(
     r"(?:requir\w*|needs?|minimum|min\.|at least|[<>]=?|upgrade|update|newer|older|earlier|later|than|from|instead of|"

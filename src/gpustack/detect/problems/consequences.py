@@ -25,6 +25,9 @@ _NO_MODULE = frozenset({"mod-not-found", "mod-fatal-parts"})
 _BUILDS = ("compile/", "message/module-compile", "message/nix-driver-build")
 """Starts of the rows about builds of the driver that failed."""
 
+_AGE = frozenset({"branch_eol", "eol_distro", "no_repo_for_distro"})
+"""What the system is, and no cause of a failure that somebody posts."""
+
 _BLOCKED = "GPU access blocked by the operating system"
 _LOG = "detect-service-log"
 _SILENT = ("couldn't communicate with the NVIDIA driver", "No devices were found", "Driver Not Loaded")
@@ -35,11 +38,12 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
     """All findings of all detectors that no other one explains, the blocking ones first, otherwise as registered."""
     found = [(identity, finding) for identity, detector in DETECTORS.items() for finding in detector(scene)]
     ids = {identity for identity, finding in found if finding.severity != "info" or identity == _LOG}
+    everything = {identity for identity, _ in found}
     builds = [finding for _, finding in found if finding.row.startswith(_BUILDS)]
     told = [
         problem_of(scene, identity, finding)
         for identity, finding in found
-        if not _follows(scene, identity, finding, ids) and not _is_again(finding, builds)
+        if not _follows(scene, identity, finding, ids, everything) and not _is_again(finding, builds)
     ]
     order = {"block": 0, "warn": 1, "info": 2}
     return tuple(sorted(told, key=lambda problem: order[problem.severity]))
@@ -50,7 +54,7 @@ def _is_again(finding: Finding, builds: list[Finding]) -> bool:
     return any(finding is one for one in builds[1:] if one.row == builds[0].row)
 
 
-def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str]) -> bool:
+def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], everything: set[str]) -> bool:
     if finding.row in _NO_MODULE:
         return bool(ids & _OF_MODULE)
     if finding.row.startswith(_BUILDS):
@@ -59,8 +63,11 @@ def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str]) -> bo
         return "detect-wsl-windows-driver" in ids
     # A text is an excerpt about one failure: what one of its lines names is why others fail.
     by_log = {_LOG} if scene.evidence.excerpt else set()
+    if identity in _AGE and scene.evidence.excerpt:
+        return bool(everything - _AGE)
     if identity == "detect-unexplained-log":
         return bool(by_log) and not finding.row and bool(ids & (_OF_START | by_log))
     if identity != "detect-nvml" or not any(words in finding.message for words in _SILENT):
         return False
-    return bool(ids & (_OF_START | by_log))
+    is_given_away = bool(scene.gpus) and all(gpu.bound == "vfio-pci" for gpu in scene.gpus)
+    return is_given_away or bool(ids & (_OF_START | by_log))

@@ -1,4 +1,4 @@
-"""What `nvidia-smi -q` says of a GPU that needs somebody: memory, fabric, slowdown, modes that wait for a reset."""
+"""GPUs that need somebody by `nvidia-smi -q`: memory, fabric, slowdown, modes that wait for a reset."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def reported(scene: Scene) -> Iterator[Finding]:
                 sources=scene.matrix.addresses(row.src),
             )
     yield from _waiting(told)
+    yield from _narrow(told)
 
 
 def _waiting(told: list[Told]) -> Iterator[Finding]:
@@ -77,22 +78,48 @@ def _waiting(told: list[Told]) -> Iterator[Finding]:
         )
 
 
+def _narrow(told: list[Told]) -> Iterator[Finding]:
+    """A GPU with fewer PCIe lanes than it has contacts for; their speed is lower whenever it rests."""
+    lanes = {
+        (one.gpu, one.field): _lanes(one.value) for one in told if one.field.endswith(("Width/Max", "Width/Current"))
+    }
+    found = [
+        one
+        for one in told
+        if one.field.endswith("Link Width/Current")
+        and 0 < _lanes(one.value) < lanes.get((one.gpu, f"{one.field.removesuffix('Current')}Max"), 0)
+    ]
+    if found:
+        yield Finding(
+            message=f"the GPU uses fewer PCIe lanes than it has: {_of(found)}",
+            fix="a slot with more lanes (the board's manual says which share theirs), a riser or seat that fits; `sudo"
+            " lspci -vv` shows the slot's own width",
+            severity="info",
+            reboot=False,
+        )
+
+
+def _lanes(value: str) -> int:
+    number = value.removesuffix("x")
+    return int(number) if number.isdecimal() else 0
+
+
 def _of(found: list[Told]) -> str:
     """The first GPU and field, and how many more GPUs have it."""
     more = len({one.gpu for one in found}) - 1
     others = f" and {more} other GPU{'s' if more > 1 else ''}" if more else ""
-    return f"{found[0]} (GPU {found[0].gpu}{others})"
+    return f"{found[0]} (GPU {found[0].gpu}{others})" if found[0].gpu else str(found[0])
 
 
 def told_by(text: str) -> Iterator[Told]:
-    """The fields that the query prints, with their headings."""
+    """The fields that the query prints, with their headings; a part of its output need not name its GPU."""
     gpu, above = "", list[tuple[int, str]]()
     for line in text.splitlines():
         if (head := _GPU.match(line)) is not None:
             gpu, above = head[1], []
             continue
         found = _FIELD.fullmatch(line)
-        if found is None or not gpu:
+        if found is None:
             continue
         depth = len(found[1])
         above = [one for one in above if one[0] < depth]
