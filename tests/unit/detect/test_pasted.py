@@ -78,6 +78,20 @@ def test_outputs_of_commands_on_an_h100_tell_what_detect_tells_there(matrix: Mat
     assert [problem.id for problem in host.problems] == ["held_packages"]
 
 
+def test_what_an_h100_reports_of_itself_is_judged(tmp_path: Path, matrix: Matrix) -> None:
+    """nvidia-smi -q of a real machine whose compute mode was set to prohibited, the one field that needs somebody."""
+    text = (FIXTURES / "h100-query.txt").read_text("utf-8")
+    host = _host(tmp_path, text, matrix)
+    assert (host.gpus[0].name, host.gpus[0].memory_mib, _read(host)["driver"]) == ("H100 80GB HBM3", 81559, "580.159.04")
+    (told,) = host.problems
+    assert told.message == (
+        "the GPU's compute mode lets no program use CUDA (all CUDA-capable devices are busy or unavailable):"
+        " Compute Mode: Prohibited (GPU 00000000:00:06.0)"
+    )
+    assert told.fix == "`sudo nvidia-smi -c DEFAULT`"
+    assert _host(tmp_path, text.replace("Prohibited", "Default"), matrix).problems == ()
+
+
 def test_every_kind_of_line_stands_in_a_text() -> None:
     lines = [pasted._DECORATION.sub("", line) for case in CASES for line in case["text"].splitlines()]
     seen = {id(next((p for p, _ in _KINDS if p.match(line)), None)) for line in lines}
