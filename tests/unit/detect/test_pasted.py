@@ -82,7 +82,11 @@ def test_what_an_h100_reports_of_itself_is_judged(tmp_path: Path, matrix: Matrix
     """nvidia-smi -q of a real machine whose compute mode was set to prohibited, the one field that needs somebody."""
     text = (FIXTURES / "h100-query.txt").read_text("utf-8")
     host = _host(tmp_path, text, matrix)
-    assert (host.gpus[0].name, host.gpus[0].memory_mib, _read(host)["driver"]) == ("H100 80GB HBM3", 81559, "580.159.04")
+    assert (host.gpus[0].name, host.gpus[0].memory_mib, _read(host)["driver"]) == (
+        "H100 80GB HBM3",
+        81559,
+        "580.159.04",
+    )
     (told,) = host.problems
     assert told.message == (
         "the GPU's compute mode lets no program use CUDA (all CUDA-capable devices are busy or unavailable):"

@@ -69,7 +69,11 @@ def judged(scene: Scene, host: Host) -> Host:
     )
     theirs = [problem for one in environments for problem in one.problems]
     explained = any(one.id == "environment-architecture" for one in theirs)
-    others = (one for one in host.problems if not (explained and one.message.startswith(_NO_CODE)))
+    others = [one for one in host.problems if not (explained and one.message.startswith(_NO_CODE))]
+    if scene.evidence.excerpt and theirs:
+        from gpustack.detect.problems.consequences import AGE  # noqa: PLC0415 (loaded where problems are)
+
+        others = [one for one in others if one.id not in AGE]
     problems = sorted((*others, *theirs), key=lambda problem: _ORDER[problem.severity])
     return msgspec.structs.replace(host, environments=environments, problems=tuple(problems))
 

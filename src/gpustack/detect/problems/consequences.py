@@ -25,7 +25,7 @@ _NO_MODULE = frozenset({"mod-not-found", "mod-fatal-parts"})
 _BUILDS = ("compile/", "message/module-compile", "message/nix-driver-build")
 """Starts of the rows about builds of the driver that failed."""
 
-_AGE = frozenset({"branch_eol", "eol_distro", "no_repo_for_distro"})
+AGE = frozenset({"branch_eol", "eol_distro", "no_repo_for_distro"})
 """What the system is, and no cause of a failure that somebody posts."""
 
 _BLOCKED = "GPU access blocked by the operating system"
@@ -63,8 +63,8 @@ def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], every
         return "detect-wsl-windows-driver" in ids
     # A text is an excerpt about one failure: what one of its lines names is why others fail.
     by_log = {_LOG} if scene.evidence.excerpt else set()
-    if identity in _AGE and scene.evidence.excerpt:
-        return bool(everything - _AGE)
+    if identity in AGE and scene.evidence.excerpt:
+        return bool(everything - AGE)
     if identity == "detect-unexplained-log":
         return bool(by_log) and not finding.row and bool(ids & (_OF_START | by_log))
     if identity != "detect-nvml" or not any(words in finding.message for words in _SILENT):
