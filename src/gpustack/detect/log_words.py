@@ -237,7 +237,7 @@ _OF_MESSAGES = (
     b"serialization assertion ", b"server socket has failed", b"service: failed ",
     b"shard process was signaled to shutdown with signal ", b"shared data", b"shared memory segment", b"shm/nccl-",
     b"-436207360", b"-436207616", b"missing endbr", b"0xe6000000", b"0xe6000100", b"3858759680",
-    b"3858759936", b"application of patch ",
+    b"3858759936", b"application of patch ", b"driver procfs suspend interface",
     b"exclude filtering for argument", b"inconsistent kernel versions", b"kmod-nv", b"makeself", b"xorg-x11-drv-nv",
     b"size changed, may indicate", b"source distribution or wheel", b"starting container process caused",
     b"status code: 404 for ", b"supported by the filter '", b"supported device file not found for ",
