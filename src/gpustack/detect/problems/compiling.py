@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from gpustack.detect.problems.cures import plan
 from gpustack.detect.problems.phrases import Cause, said
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
+from gpustack.versions import is_within, version_key
 
 ABOUT = later(
     r"nvcc|ptxas|cudafe|nvlink (?:fatal|error)|unsupported (?:GNU|clang|Microsoft Visual Studio) version|"
@@ -31,6 +34,7 @@ _OWNERS = (
 )  # fmt: skip
 _LINKED = later(r"cannot find -l(?P<name>cuda|nvidia-ml|cudart|cudnn|nccl|nvinfer|cu\w+|nv\w+)\b")
 _GCC = later(r"unsupported GNU version.{0,60}later than (?P<number>\d+)")
+_HEADERS = later(r"/(?:c\+\+|gcc/[\w-]+)/(?P<number>\d+)/")
 _MISMATCH = later(
     r"(?:detected|Installed) CUDA version \(?(?P<here>[\d.]+)\)? (?:mismatches|has a \w+ version mismatch with|"
     r"does not match) the version (?:that was used to compile\s*PyTorch|torch was compiled with) "
@@ -100,6 +104,16 @@ _LINKS_OF_OTHERS = (
 """The same for functions of others: what is missing, and what to do."""
 
 
+class Compiler(Struct, frozen=True, kw_only=True):
+    """The GPUs that a release of CUDA compiles for: what its ptxas accepts, else from which to which."""
+
+    version: str
+    minor: str
+    cc_min: str = ""
+    cc_max: str = ""
+    cc_list: tuple[str, ...] = ()
+
+
 def compiled(scene: Scene, line: str) -> Cause | None:
     """What a build's message means on this host."""
     told = said(scene, "compile", line)
@@ -164,8 +178,7 @@ def _compiler(scene: Scene, line: str) -> Cause | None:
     number = _GCC.search(line)
     if number is None and not _NEWER_GCC.search(line):
         return None
-    limit = f"gcc {number['number']}" if number else "an older gcc"
-    option = f"g++-{number['number']}" if number else "g++-12"
+    limit, option = _older_gcc(line, number["number"] if number else "")
     kit = next((f" of CUDA {kit.folder}" for kit in reversed(scene.toolkits)), "")
     return Cause(
         says=f"the host's gcc is newer than nvcc{kit} accepts" + (f" ({limit} is the last)" if number else ""),
@@ -173,6 +186,16 @@ def _compiler(scene: Scene, line: str) -> Cause | None:
         f"-DCMAKE_CUDA_HOST_COMPILER={option}), or use a newer CUDA: `gpustack check cuda` judges gcc",
         sure=True,
     )
+
+
+def _older_gcc(line: str, last: str) -> tuple[str, str]:
+    """The gcc to install, as words and as the name of its g++: the last one that nvcc accepts, else an older one.
+
+    Without a number it is gcc 12, which CUDA 12 accepts, and for headers of gcc 12 or older the one before them.
+    """
+    headers = _HEADERS.search(line)
+    older = min(12, int(headers["number"]) - 1) if headers is not None else 12
+    return (f"gcc {last}", f"g++-{last}") if last else ("an older gcc", f"g++-{older}")
 
 
 def _versions(_: Scene, line: str) -> Cause | None:
@@ -192,7 +215,7 @@ def _versions(_: Scene, line: str) -> Cause | None:
     )
 
 
-def _architecture(_: Scene, line: str) -> Cause | None:
+def _architecture(scene: Scene, line: str) -> Cause | None:
     found = _ARCHITECTURE.search(line)
     if found is None:
         return None
@@ -207,12 +230,44 @@ def _architecture(_: Scene, line: str) -> Cause | None:
     if found["code"]:
         who = "nvcc that ran, or the ptxas of Triton,"
         own = "; Triton (PyTorch, vLLM): a newer one, or TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of that CUDA"
-    return Cause(
-        says=f"the {who} does not compile for {name}: it is older than that GPU, or its CUDA dropped it",
-        fix=f"{plan('cuda')} chooses a CUDA for this host's GPUs; or take {name} out of the build's list of "
-        f"architectures (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST, -gencode){own}",
-        sure=True,
+    wanted = _capability(name)
+    first, last, after = _compilers(scene, wanted)
+    says, fix = (
+        "it is older than that GPU, or its CUDA dropped it",
+        f"{plan('cuda')} chooses a CUDA for this host's GPUs",
     )
+    if first and after:
+        says, fix = f"CUDA {first} to {last} do", f"{plan(f'cuda>={first},<{after}')} installs one that does"
+    elif first:
+        says, fix = f"it is older than CUDA {first}", f"{plan(f'cuda>={first}')} installs one that does"
+    take = (
+        f"take {name} out of the build's list of architectures (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST, "
+        "-gencode)"
+    )
+    if scene.gpus and wanted not in {gpu.compute_capability for gpu in scene.gpus}:
+        fix = f"{take}: no GPU here has it"
+    else:
+        fix = f"{fix}; or {take}"
+    return Cause(says=f"the {who} does not compile for {name}: {says}", fix=f"{fix}{own}", sure=True)
+
+
+def _capability(name: str) -> str:
+    """The compute capability of compute_NN or sm_NN; "" of another word."""
+    number = re.fullmatch(r"\w+_(\d+)(\d)[af]?", name)
+    return f"{number[1]}.{number[2]}" if number else ""
+
+
+def _compilers(scene: Scene, wanted: str) -> tuple[str, str, str]:
+    """The first and the last CUDA that compile for a compute capability, and the next that does not; "" if none."""
+    lines: dict[str, bool] = {}
+    for row in sorted(scene.matrix.rows("cuda", "releases", Compiler), key=lambda one: version_key(one.version)):
+        between = bool(row.cc_min and row.cc_max and wanted) and is_within(wanted, f">={row.cc_min},<={row.cc_max}")
+        lines[row.minor] = lines.get(row.minor, False) or (wanted in row.cc_list if row.cc_list else between)
+    known = list(lines)
+    those = [minor for minor in known if lines[minor]]
+    if not those:
+        return "", "", ""
+    return those[0], those[-1], next(iter(known[known.index(those[-1]) + 1 :]), "")
 
 
 def _toolkit(scene: Scene, line: str) -> Cause | None:
@@ -223,6 +278,14 @@ def _toolkit(scene: Scene, line: str) -> Cause | None:
         return Cause(
             says=f"a build does not find the CUDA toolkit, which is in {here}",
             fix=f"`export PATH={here}/bin:$PATH CUDA_HOME={here} CUDACXX={here}/bin/nvcc`",
+            sure=True,
+        )
+    if scene.evidence.excerpt:
+        return Cause(
+            says="a build does not find the CUDA toolkit (nvcc)",
+            fix="where /usr/local/cuda/bin/nvcc exists "
+            "`export PATH=/usr/local/cuda/bin:$PATH CUDA_HOME=/usr/local/cuda` and build in an empty folder; else "
+            f"{plan('cuda')} installs one: the driver alone has no nvcc",
             sure=True,
         )
     return Cause(
@@ -249,8 +312,9 @@ def _trial(scene: Scene, line: str) -> Cause | None:
     here = _where(scene)
     if not here:
         return Cause(
-            says="CMake's trial of nvcc failed, and no CUDA toolkit is here",
-            fix=f"{plan('cuda')} installs nvcc; the driver alone has none",
+            says="CMake's trial of nvcc failed" + ("" if scene.evidence.excerpt else ", and no CUDA toolkit is here"),
+            fix="`nvcc --version` must work, with a g++ that it accepts (`gpustack check cuda`); "
+            f"{plan('cuda')} installs nvcc: the driver alone has none",
             sure=True,
         )
     return Cause(
@@ -271,8 +335,8 @@ def _system(scene: Scene, line: str) -> Cause | None:
     if "/c++/" in found["file"] or "/lib/gcc/" in found["file"]:
         return Cause(
             says=f"the headers of the host's gcc are newer than nvcc{kit} understands",
-            fix="install an older gcc and give it to nvcc (`export NVCC_PREPEND_FLAGS='-ccbin g++-12'`), or use a "
-            "newer CUDA: `gpustack check cuda` judges gcc",
+            fix="install an older gcc and give it to nvcc (`export NVCC_PREPEND_FLAGS='-ccbin "
+            f"{_older_gcc(line, '')[1]}'`), or use a newer CUDA: `gpustack check cuda` judges gcc",
             sure=True,
         )
     return Cause(

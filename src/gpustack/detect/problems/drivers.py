@@ -269,9 +269,12 @@ def branch_end(scene: Scene) -> Iterator[Finding]:
     rows = scene.matrix.rows("conflicts", "branch_ends", dict)
     end = next((str(row["eol"]) for row in rows if str(row["branch"]) == branch and "eol" in row), None)
     if end is not None and end < scene.evidence.date:
+        last = next((gpu.called for gpu in scene.gpus if gpu.driver_last == branch), "")
         yield Finding(
             message=f"driver branch {branch} (installed: {version}) is past its end of life, {end}",
-            fix="plan a supported branch: `gpustack plan driver`",
+            fix=f"no newer branch supports {last}: keep its last release (`gpustack plan driver`)"
+            if last
+            else "plan a supported branch: `gpustack plan driver`",
             severity="info",
         )
 

@@ -12,6 +12,7 @@ from gpustack.detect.problems.compiling import compiled
 from gpustack.detect.problems.cures import plan, programs, source_of
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.faults import fault
+from gpustack.detect.problems.memory import exhausted
 from gpustack.detect.problems.phrases import Cause, graphical, plain, stated, system, transaction
 from gpustack.detect.problems.places import denied, library, missing
 from gpustack.detect.problems.resolvers import refused
@@ -152,7 +153,8 @@ def _status(scene: Scene, line: str) -> Cause | None:
 def _meaning(scene: Scene, row: Status, name: str) -> Cause:
     codes = scene.matrix.rows("driver-errors", "cuda", Code) if row.same else ()
     told = next((code for code in codes if code.code == row.same), row)
-    return Cause(says=f"{row.library} {name}: {told.cause}", fix=told.fix, sure=row.severity == "warn", src=row.src)
+    says = f"{row.library} {name}: {told.cause}"
+    return Cause(says=says, fix=told.fix, sure=row.severity == "warn", general=True, src=row.src)
 
 
 def _text(scene: Scene, line: str) -> Cause | None:
@@ -374,7 +376,7 @@ def _package(_: Scene, line: str) -> Cause | None:
 
 
 JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
-    _ptx, refused, compiled, graphical, fault, stated, _symbol, _library, _module, _program, _status, transaction,
-    _package,
+    _ptx, exhausted, refused, compiled, graphical, fault, stated, _symbol, _library, _module, _program, _status,
+    transaction, _package,
     denied, missing, _text, system, plain,
 )  # fmt: skip

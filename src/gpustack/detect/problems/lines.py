@@ -24,9 +24,12 @@ from gpustack.detect.problems.signs import (
     sandboxed,
     side,
 )
-from gpustack.detect.problems.spoken import LEVEL, is_spoken
+from gpustack.detect.problems.spoken import GRAVE, LEVEL
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
+
+_KIND = 32
+"""Sentences that begin like each other so far differ in names alone."""
 
 MOST = 5
 """The number of lines that are shown, the gravest first."""
@@ -58,22 +61,6 @@ OTHERS = later(
     r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug(?!.*vmconsole=)|\bMali\b|habana|"
     r"(?-i:(?<!=)\bDEBUG\b)(?!.*produced output: )",
     re.IGNORECASE,
-)
-_GRAVE = later(
-    r"(?i)\b(?:errors?|failed|failure|fails|fatal|cannot|can't|could not|couldn't|unable|denied|refused|not found|"
-    r"no such|not permitted|"
-    r"undefined symbol|mismatch\w*|unsupported|not supported|invalid|unknown|abort\w*|timed out|timeout|"
-    r"out of memory|segfault|"
-    r"not available|unavailable|no usable|too short|unhealthy|insufficient|incompatible|rejected|crash\w*|"
-    r"no devices|missing|unresolvable|more space on|"
-    r"does not exist|killed|dumped core|GLXBadContext|not appropriate|will not replace|"
-    r"Conflicting values|filtered out|attempt to install|refusing|zero accessible|"
-    r"blocked for more|soft lockup|nobody cared|Link Down|"
-    r"WARNING: CPU|not present|should be|restricted|not a shared|only works in|clashes|fatal|incompatible with|"
-    r"undefined reference|required to|No CMAKE_CUDA_COMPILER could|"
-    r"Consult /var/lib/dkms|exited \d+|giving up|No akmod packages|Kernel \d\S+ not installed|Ignoring nvidia\S*-kmod|"
-    r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
-    r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
 )
 _QUIET = later(
     r"level=(?:info|INFO|[Ww]arn\w*|WARN\w*)|\b[IW]\d{4} \d\d:|\bINFO\b|\[info\]|\"level\":\s*\"(?:info|warn\w*)\"|"
@@ -152,7 +139,10 @@ _AFTER = later(
     r"Failed to create an execution context|Executor worker returned error|create_\w+_bin(?::\d+)?>?:? .*failed|"
     r"CUDA SETUP: CUDA detection failed|llama runner (?:process has )?terminated|failed to run custom build command|"
     r"Could not initialize the CUDA driver API|Failed to load CUDA symbols|"
-    r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models",
+    r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models|"
+    r"factory function returned nullptr|has no attribute 'create_execution_context'|failed checking for nvcc|"
+    r"Impossible to convert between the formats|Error while creating shared memory segment|"
+    r"is not able to compile a simple test|CMakeDetermineCUDACompiler\.cmake:\d+ \(message\)",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 
@@ -222,18 +212,21 @@ def unexplained(scene: Scene) -> Iterator[Finding]:
         judged = [line for line in found if line.cause]
         found = [line for line in judged if line.cause and line.cause.sure] or judged or found
     told: set[str] = set()
+    number = 0
     for line in found:
-        if len(told) == MOST:
+        if number == MOST:
             return
         says = line.cause.says if line.cause else _unexplained(line)
-        key = says if line.cause else quoted(line.text)
-        if key in told:
+        fix = "; ".join(_fixes(line)) + sandboxed(line.path)
+        # One thing to do is one finding, whichever function or file each of its lines names.
+        if not told.isdisjoint(keys := {says, says[:_KIND] + fix} if line.cause else {quoted(line.text)}):
             continue
-        told.add(key)
+        told |= keys
+        number += 1
         often = f", {line.count} times" if line.count > 1 else ""
         yield Finding(
             message=f"{says}: {quoted(line.text)} ({line.path}{often}{about_host(scene)})",
-            fix="; ".join(_fixes(line)) + sandboxed(line.path),
+            fix=fix,
             severity="info",
             reboot=False,
             sources=scene.matrix.addresses(tuple(one for by in (line.cause, line.program) if by for one in by.src)),
@@ -266,14 +259,16 @@ def _lines(scene: Scene) -> Iterator[Line]:
         if any(line.is_vague for line in telling) and _is_told(known, telling, text):
             telling = [line for line in telling if not line.is_vague]
             found = telling
-        spoken = [
-            line for line in found if line.cause is None and scene.evidence.excerpt and is_spoken(text, line.text)
-        ]
-        if spoken and (any(line.cause for line in telling) or _is_explained(known, text)):
-            found, telling = ([line for line in lines if line not in spoken] for lines in (found, telling))
+        if scene.evidence.excerpt and (any(_is_named(line) for line in telling) or _is_explained(known, text)):
+            found, telling = ([line for line in lines if _is_named(line)] for lines in (found, telling))
         # Most logs have no such line, and asking the rows about every line costs as much as the rest of detect.
         if telling or (found and not _is_explained(known, text)):
             yield from telling or found[:1]
+
+
+def _is_named(line: Line) -> bool:
+    """Whether the cause of a line is known by more than the name of an error: next to it the other lines follow."""
+    return line.cause is not None and not line.cause.general
 
 
 def _is_explained(known: "_Known", text: str) -> bool:
@@ -396,5 +391,5 @@ def _is_grave(scene: Scene, line: str, *, is_stated: bool) -> bool:
     message = stated(scene, line) if is_stated else None
     if message is not None and message.sure:
         return True
-    marked = message or resolvers.ABOUT.search(line) or LEVEL.search(line) or _GRAVE.search(line)
+    marked = message or resolvers.ABOUT.search(line) or LEVEL.search(line) or GRAVE.search(line)
     return bool(marked) and not HARMLESS.search(line)

@@ -14,14 +14,18 @@ from gpustack.patterns import later
 
 MISSING = later(
     r"\b(lib(?P<stem>cudart|cublas(?:Lt)?|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cudnn\w*|nvinfer(?!_plugin_tensorrt_llm|\w*_win\.)\w*|nccl))"
-    r"\.so\.(?P<number>\d+)(?P<rest>(?:\.\d+)*)\.?(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
+    r"\.so\.(?P<number>\d+)(?P<rest>(?:\.\d+)*)\.?(?=[:'/}\s])"
+    r"(?!.{0,9}Error: lib(?:cuda|nvrtc)\.so:).{0,160}(?:cannot open shared object file|No such file)"
     r"|Unable to load any of \{(?P<any>libcudnn\w*)\.so\.(?P<major>\d+)"
 )
 _NEEDED = later(r"'(?P<found>lib[\w.-]+)'; dlerror: (?P<stem>lib\w+)\.so\.(?P<number>\d+)(?P<rest>(?:\.\d+)*):")
 """A library that was found and needs another one, in TensorFlow's words."""
 
-_OF_CUDA = {"cufft": {"10": "11", "11": "12", "12": "13"}, "cusolver": {"10": "11", "11": "12", "12": "13"}}
-"""Of libraries with numbers of their own: the major CUDA release that their number was part of."""
+_OF_CUDA = {
+    "cufft": {"10": "11", "11": "12", "12": "13"}, "cusolver": {"10": "11", "11": "11 or 12", "12": "13"},
+    "curand": {"10": "10 to 13"}, "cusparse": {"12": "12 or 13"},
+}  # fmt: skip
+"""Of libraries with numbers of their own: the major CUDA releases that their number was part of."""
 
 _BY_MINOR = {("10", "libcudart"), ("10", "libnvrtc"), ("9", "libcudart"), ("9", "libnvrtc")}
 """Libraries of releases whose sonames had the whole number: 10.1 does not stand in for 10.2."""
@@ -48,13 +52,14 @@ def missing(scene: Scene) -> Iterator[Finding]:
             told.add(name)
             component, major = _release(stem, number)
             major += re.sub(r"^(\.\d).*", r"\1", rest)
+            wanted = cures.plan(f"{component}=={major}.*" if major.replace(".", "").isdigit() else component)
             here = [copy for copy in scene.copies if copy.component == component]
             others = ", ".join(dict.fromkeys(copy.path for copy in here))
             if any(copy.soname == name and copy.wins for copy in here):
                 continue
             says = f"a program did not find {name} ({path}): it was built for {component} {major}"
             says += f", and this host has {others}" if others else ", which is not on the loader's path"
-            fix = f"{cures.plan(f'{component}=={major}.*')} installs it; or install the program's build for the "
+            fix = f"{wanted} installs it; or install the program's build for the "
             fix += "release that is here; in a Python environment install the wheels that it asks for"
             if scene.environment == "jetson":
                 fix = "on a Jetson it comes with JetPack: `sudo apt-get install nvidia-jetpack`; a container needs the "
@@ -63,7 +68,7 @@ def missing(scene: Scene) -> Iterator[Finding]:
                 says = f"the {user} that a program found needs {name}, which is not found ({path}): it is of "
                 says += f"{component} {major}, and the program may be built for an older one"
                 fix = f"put the {user} of the program's own CUDA before it on the loader's path (LD_LIBRARY_PATH); "
-                fix += f"{cures.plan(f'{component}=={major}.*')} installs {name} for programs of {component} {major}"
+                fix += f"{wanted} installs {name} for programs of {component} {major}"
             yield Finding(
                 message=says,
                 fix=fix,
@@ -73,7 +78,7 @@ def missing(scene: Scene) -> Iterator[Finding]:
 
 
 def _release(stem: str, number: str) -> tuple[str, str]:
-    """The component that a library is part of, and that component's major release."""
+    """The component that a library is part of, and that component's major release, or releases."""
     for start, component in (("libcudnn", "cudnn"), ("libnvinfer", "tensorrt"), ("libnccl", "nccl")):
         if stem.startswith(start):
             return component, number

@@ -12,10 +12,14 @@ _OPTION = later(
     r"(?i)(?:unknown|unrecognized|invalid) (?:flag|option|shorthand flag)[: ]+'?\\?\"?(?P<name>-{0,2}[\w-]+)"
 )
 
+_GENERAL = {"any", "system"}
+"""Kinds of phrases that programs of all kinds write."""
+
 
 class Cause(Struct, frozen=True, kw_only=True):
     """What the line says, what to do, and whether this host shows it too (``sure``).
 
+    ``general``: what the name of an error or a common phrase means everywhere, and not what this program says.
     ``row`` is the kind and the id of the row of phrases that says so.
     """
 
@@ -23,12 +27,14 @@ class Cause(Struct, frozen=True, kw_only=True):
     fix: str
     sure: bool = False
     row: str = ""
+    general: bool = False
     src: tuple[str, ...] = ()
 
 
 class Phrase(Struct, frozen=True, kw_only=True):
     """A row of the phrases: the groups of ``like`` stand in ``says`` and ``fix``.
 
+    ``symptom``: several failures end with this line, of which the log may name the one.
     ``words``, in lower case: every line that ``like`` finds holds one of them; () where that is not known.
     """
 
@@ -39,6 +45,7 @@ class Phrase(Struct, frozen=True, kw_only=True):
     fix: str
     order: int = 0
     sure: bool = False
+    symptom: bool = False
     words: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
@@ -50,8 +57,10 @@ def said(scene: Scene, of: str, line: str) -> Cause | None:
         return None
     match, row = min(found, key=lambda one: (one[1].order, -len(one[0][0])))
     words = {name: word or "" for name, word in match.groupdict().items()}
+    general = row.symptom or of in _GENERAL
     told = f"{row.of}/{row.id}"
-    return Cause(says=row.says.format(**words), fix=row.fix.format(**words), sure=row.sure, row=told, src=row.src)
+    says, fix = row.says.format(**words), row.fix.format(**words)
+    return Cause(says=says, fix=fix, sure=row.sure, row=told, general=general, src=row.src)
 
 
 def _near(scene: Scene, of: str, text: str) -> Iterator[Phrase]:

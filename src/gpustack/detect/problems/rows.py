@@ -103,7 +103,8 @@ def view(scene: Scene, *, kernel: str = "") -> HostView:
 def is_like(scene: Scene, row: HostRow) -> bool:
     """Whether all conditions of the row hold on this host; a text that tells no kind of machine is of a plain one."""
     kernel = _NUMBERS.match(scene.kernel or scene.next_kernel or "")
-    environment = scene.environment or ("bare-metal" if scene.evidence.excerpt else None)
+    # Nobody pastes what is not there: a text alone does not show that a file is missing on a plain machine.
+    environment = scene.environment or ("bare-metal" if scene.evidence.excerpt and not row.missing else None)
     kinds = {environment, scene.environment or "unknown", scene.container}
     return (
         (not row.environment or bool(kinds & {*row.environment}))

@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from gpustack.detect import services
 from gpustack.detect.bus import ABOVE
+from gpustack.detect.problems.codes import by_versions
 from gpustack.detect.problems.demands import plan_for
 from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import stated
@@ -41,7 +42,7 @@ _PREFIX = later(r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+ (?:std(?:out|err) [FP] )?|[
 
 
 class Code(Struct, frozen=True, kw_only=True):
-    """A row of the table of CUDA's errors."""
+    """A row of the table of CUDA's errors; ``unless``: texts of a log that names the cause itself."""
 
     code: int
     name: str
@@ -49,6 +50,7 @@ class Code(Struct, frozen=True, kw_only=True):
     fix: str
     inside: str = ""
     text: str = ""
+    unless: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
     def is_in(self, line: str, numbers: frozenset[str]) -> bool:
@@ -60,7 +62,7 @@ class Code(Struct, frozen=True, kw_only=True):
 def service_log(scene: Scene) -> Iterator[Finding]:
     """Messages of services about GPUs whose cause is known: each once, with the last line that says so."""
     texts = logs(scene)
-    explained = set()
+    explained: set[str] = set()
     rows = list(_rows(scene, texts))
     # What a system has of its own stands for what the same line means elsewhere.
     own = {line for row, _, line in rows if _is_own(row)}
@@ -74,23 +76,33 @@ def service_log(scene: Scene) -> Iterator[Finding]:
             least = plan_for(scene, line) if row.demand else ""
             first = f"{least} installs a driver that has it; " if least else ""
             yield structs.replace(finding, fix=f"{first}{finding.fix}{sandboxed(path)}")
+    # What a program says itself of the one failure of a text is nearer than the name of an error.
+    if not (scene.evidence.excerpt and any(row.severity != "info" for row, _, _ in rows)):
+        yield from _errors(scene, texts, explained)
+
+
+def _errors(scene: Scene, texts: list[tuple[str, str]], explained: set[str]) -> Iterator[Finding]:
+    """Errors of CUDA in lines that no row explains."""
     lines = [(path, line, numbers_of(line)) for path, text in texts for line in text.splitlines()]
     everything = "\n".join(line for _, line, _ in lines)
     every_number = frozenset[str]().union(*(numbers for _, _, numbers in lines))
     for code in scene.matrix.rows("driver-errors", "cuda", Code) if lines else ():
         if code.code in OF_PROGRAMS or not code.is_in(everything, every_number):
             continue
+        if any(words in everything for words in code.unless):
+            continue
         if code.code in _OF_FAULTS and has_fault(scene):
             continue
         compat = next((copy for copy in scene.copies if copy.component == "cuda-compat"), None)
         if code.code in _OF_COMPAT and compat is None and loaded_and_found(scene) is not None:
             continue  # CUDA takes libraries of another release than the module for those of cuda-compat
-        told = ((path, line) for path, line, numbers in lines if code.is_in(line, numbers))
-        place = next(((path, line) for path, line in told if line not in explained and not stated(scene, line)), None)
+        said_by = ((path, line) for path, line, numbers in lines if code.is_in(line, numbers))
+        place = next((one for one in said_by if one[1] not in explained and not stated(scene, one[1])), None)
         if place is not None:
             path, line = place
             is_inside = side(scene, path) == "inside"
-            says, fix = code.cause, (code.inside if is_inside else "") or code.fix
+            told = None if is_inside else by_versions(scene, code.code)
+            says, fix = told or (code.cause, (code.inside if is_inside else "") or code.fix)
             if compat is not None and code.code in _OF_COMPAT:
                 says = f"programs load {compat.path} (forward compatibility) in place of the driver's own libcuda"
                 folder = compat.path.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""Lines that a program marks as failures, and sentences of the person who pasted a text."""
+"""How the lines of failures are marked, and the words in them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ LEVEL = later(
 )
 """How programs mark the lines of failures."""
 
-_PERSON = later(
-    r"\b(?:I|I'm|I've|[Mm]y|we|[Oo]ur|you|[Aa]nyone|[Pp]lease|[Hh]elp|How|Why|When|[Tt]ried|trying|works?|working|"
-    r"doesn't)\b"
+GRAVE = later(
+    r"(?i)\b(?:errors?|failed|failure|fails|fatal|cannot|can't|could not|couldn't|unable|denied|refused|not found|"
+    r"no such|not permitted|"
+    r"undefined symbol|mismatch\w*|unsupported|not supported|invalid|unknown|abort\w*|timed out|timeout|"
+    r"out of memory|segfault|"
+    r"not available|unavailable|no usable|too short|unhealthy|insufficient|incompatible|rejected|crash\w*|"
+    r"no devices|missing|unresolvable|more space on|"
+    r"does not exist|killed|dumped core|GLXBadContext|not appropriate|will not replace|"
+    r"Conflicting values|filtered out|attempt to install|refusing|zero accessible|"
+    r"blocked for more|soft lockup|nobody cared|Link Down|"
+    r"WARNING: CPU|not present|should be|restricted|not a shared|only works in|clashes|fatal|incompatible with|"
+    r"undefined reference|required to|No CMAKE_CUDA_COMPILER could|"
+    r"Consult /var/lib/dkms|exited \d+|giving up|No akmod packages|Kernel \d\S+ not installed|Ignoring nvidia\S*-kmod|"
+    r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
+    r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
 )
-_FEW = 4
-"""A line of fewer words is no sentence of a person."""
-
-
-def is_spoken(text: str, line: str) -> bool:
-    """Whether a line of a pasted text is its title, or a sentence of who pasted it."""
-    words = line.strip()
-    if len(words.split()) < _FEW:
-        return False
-    by_person = _PERSON.search(words) is not None
-    return by_person and words.endswith((":", "?")) if LEVEL.search(words) else by_person or text.startswith(words)
+"""Words of failures."""

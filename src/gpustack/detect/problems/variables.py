@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.signs import logs
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
@@ -17,6 +18,13 @@ _PLACES = (
 _ASSIGNMENT = later(
     r"(?m)^\s*(?:export\s+|Environment=\s*\"?)?([A-Z][A-Z0-9_]+)=(?:\"([^\"\n]*)\"?|'([^'\n]*)'?|([^\s\"'#;]*))"
 )
+_SET = later(
+    r"(?m)^[ \t]*(?:[$#>] )?(?:export[ \t]+|os\.environ\[[\"'])?([A-Z][A-Z0-9_]+)(?:[\"']\] ?)?="
+    r" ?(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\s\"'#;]*))[ \t]*$"
+)
+"""An assignment that is a line of a pasted text: of a shell, of Python, or of what env prints."""
+
+_FROM_SIGHT = frozenset({"hides", "stub"})
 _NO_GPU = {"", "-1", "none", "NoDevFiles"}
 """Values of CUDA_VISIBLE_DEVICES that leave no GPU."""
 
@@ -55,6 +63,28 @@ def variable(scene: Scene) -> Iterator[Finding]:
                 reboot=False,
                 sources=scene.matrix.addresses(row.src),
             )
+
+
+@detects("detect-variable-told")
+def variable_told(scene: Scene) -> Iterator[Finding]:
+    """Assignments that a pasted text shows, and that take the GPUs out of programs' sight."""
+    found = [
+        (path, one) for path, text in logs(scene) if "=" in text for one in _SET.finditer(text)
+    ] if scene.evidence.excerpt else []  # fmt: skip
+    for path, one in found:
+        name, value = one[1], next((text for text in one.groups()[1:] if text is not None), "")
+        rows = scene.matrix.rows("environment", "variables", Variable)
+        row = next((row for row in rows if row.name == name and row.blocks and _disturbs(scene, row, value)), None)
+        if row is not None and row.test in _FROM_SIGHT:
+            yield Finding(
+                message=f"{name} is {value!r}, so that programs see no GPU: {row.says} ({path}: {one[0].strip()})",
+                fix=f"`unset {name}` before the program starts, and take it out of what sets it (the script, ~/.bashrc,"
+                " a unit, a compose file)",
+                severity="warn",
+                reboot=False,
+                sources=scene.matrix.addresses(row.src),
+            )
+            return
 
 
 def _disturbs(scene: Scene, row: Variable, value: str) -> bool:
