@@ -249,26 +249,36 @@ function hintsFor(question, search) {
   for (const name of Object.keys(question.asked)) {
     const solution = without(question, search, name);
     const pick = solution?.[name];
-    if (pick && fits(question, { [name]: pick })) found.push(relaxed(question, name, solution));
+    if (pick && isGood(question, { [name]: pick })) found.push(relaxed(question, name, solution));
   }
   if (!found.length) {
     const free = new Set(Object.keys(question.asked).map((name) => `asked ${name}`));
     const solution = new Search(question, free).run() ?? {};
     const picks = Object.fromEntries(Object.entries(solution).filter(([name, pick]) => pick && name in question.asked));
-    if (Object.keys(picks).length && fits(question, picks)) {
+    if (Object.keys(picks).length && isGood(question, picks)) {
       found.push(`compatible here: ${Object.entries(picks).map(([name, pick]) => `${name}==${pick.version}`).join(", ")}`);
     }
   }
   return found.slice(0, 3);
 }
 
-// A stack with another version of a component: of the same line if possible.
+// A stack with another version of a component: of the same line if one is known to run, else of the nearest line.
 function without(question, search, component) {
   const candidates = question.candidates(component);
-  const meant = version(candidates.length ? candidates[0].version : exactVersion(question.asked[component]));
-  const others = Object.fromEntries(Object.entries(question.asked).filter(([name]) => name !== component));
-  const sameLine = new Search(question.varied({ ...others, [component]: `==${meant.numbers[0]}.*` })).run();
-  return sameLine ?? new Search(question, new Set([`asked ${component}`])).run();
+  const asked = version(candidates.length ? candidates[0].version : exactVersion(question.asked[component])).numbers[0];
+  const known = new Set(question.releasedHere(component).map((row) => version(row.v).numbers[0]));
+  known.delete(asked);
+  const others = component === "driver" ? [] : [...known].sort((a, b) => Math.abs(a - asked) - Math.abs(b - asked) || b - a);
+  const rest = Object.fromEntries(Object.entries(question.asked).filter(([name]) => name !== component));
+  for (const line of [asked, ...others]) {
+    const found = new Search(question.varied({ ...rest, [component]: `==${line}.*` })).run();
+    if (found && !(found[component] && doubtsOf(question, found[component]).length)) return found;
+  }
+  return new Search(question, new Set([`asked ${component}`])).run();
+}
+
+function isGood(question, picks) {
+  return !Object.values(picks).some((pick) => doubtsOf(question, pick).length) && fits(question, picks);
 }
 
 function fits(question, picks) {

@@ -132,7 +132,9 @@ function unlistedGpu(question, component, text) {
   const names = (row, gpu) => row.gpus?.includes(host.nameOf(gpu)) ||
     Boolean(gpu.cc && row.compute_capability && isWithin(gpu.cc, row.compute_capability));
   for (const row of facts.applies.unlisted_gpus) {
-    const gpu = row.components.includes(component) && isWithin(text, row.versions) && host.gpus.find((one) => names(row, one));
+    const isHere = !row.platforms || row.platforms.includes(host.system.platform);
+    const gpu = isHere && row.components.includes(component) && isWithin(text, row.versions) &&
+      host.gpus.find((one) => names(row, one));
     if (gpu) return unknown(`${component}==${text}: ${host.called(gpu)}: ${row.text}`,
       { rule: row.id, needs: "gpu", option: "--gpu", sources: pages(facts, row.src) });
   }

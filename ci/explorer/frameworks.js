@@ -77,8 +77,9 @@ class Frameworks {
       return merged({ unknown: [unknown(`${name}${wanted}: whether its index has a wheel for Linux on aarch64 is unknown`)] });
     }
     return merged({ conflicts: [{ kind: "framework", between: [`${name}${wanted}`, `platform: ${here}`],
-      reason: `No wheel of ${name}${wanted} is for ${here}; there are wheels for ${names.join(", ")}.`,
-      sources: pages(this.facts, everywhere[0].src) }] });
+      reason: everywhere[0].only ? `${name}${wanted} runs on ${names.join(", ")} only: ${everywhere[0].only}.`
+        : `No wheel of ${name}${wanted} is for ${here}; there are wheels for ${names.join(", ")}.`,
+      sources: unique([...pages(this.facts, everywhere[0].src), ...pages(this.facts, everywhere[0].only_src ?? [])]) }] });
   }
 
   *extended(chosen, names) {
@@ -337,7 +338,7 @@ class Frameworks {
       const own = this.bound(build.release, true);
       if (own && !accepts(own, build.release, driver)) {
         return this.conflict(build, `driver==${driver}`, `${namedBuild(build)} has only PTX for ${called}, which driver ` +
-          `${driver} cannot compile: that needs a driver of CUDA ${build.own ?? ""}. ${own.text}.`, pages(this.facts, own.src));
+          `${driver} cannot compile: that needs a driver of CUDA ${build.cuda}. ${own.text}.`, pages(this.facts, own.src));
       }
     }
     if (build.newest && this.compiles(build.newest, capability) === false) {
@@ -429,7 +430,10 @@ class Frameworks {
     for (const name of PLUGINS) {
       const wanted = (jax.optional ?? {})[name];
       const builds = wanted === undefined ? [] : this.candidates(name, wanted);
-      if (wanted && builds.length) judged.push([name, this.judge(builds[0])]);
+      if (!wanted || !builds.length) continue;
+      const beside = noFindings();
+      this.libraries(builds[0], beside);
+      judged.push([name, merged(this.judge(builds[0]), { conflicts: beside.conflicts })]);
     }
     const good = judged.find(([, found]) => !found.conflicts.length);
     if (good) {

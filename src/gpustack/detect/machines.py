@@ -16,6 +16,8 @@ from gpustack.patterns import later
 _MIG = later(r"(?i)(.+?)[ -]+MIG[ -]+((?:\d+c\.)?(\d+)g\.\d+gb(?:[+.][\w.+]+)?)")
 _VGPU = later(r"(?i)(?:(?:NVIDIA|GRID|Tesla)[ -]+)*(.+?)-((?:\d+-)?\d+[ABCQ](?:ME\w*)?)")
 _SEVERAL = later(r"(?P<first>[1-9]\d?)[ ]?[xX][ ]+(?P<before>.+)|(?P<after>.+)[ ]+[xX][ ]?(?P<last>[1-9]\d?)")
+_LSPCI_ID = later(r"(?i)\[(10de:[0-9a-f]{4})\]|\bNVIDIA Corporation Device ([0-9a-f]{4})\b")
+_LISTED = later(r"(?i).*\b\w+ \[(?P<name>[^\[\]]+)\](?: \(rev \w+\))?|GPU \d+: (?P<smi>[^()]+?) \(UUID: [\w-]+\)")
 _AZURE = "standard_"
 _SUBJECT = "gpu-names"
 MAX_SLICES = 7
@@ -59,18 +61,27 @@ def resolve(text: str, matrix: Matrix, products: Products) -> Named:
 
     Raises UsageError.
     """
-    several = _SEVERAL.fullmatch(text.strip())
+    text = _as_listed(text.strip())
+    several = _SEVERAL.fullmatch(text)
     if several is not None:
         one = resolve(several["before"] or several["after"], matrix, products)
         return Named(one.gpus * int(several["first"] or several["last"]), one.machine)
-    machine = _machine(text.strip(), matrix)
+    machine = _machine(text, matrix)
     if machine is not None:
         gpu = merged([gpu_of(row) for one in machine.devices if (row := products.find(one[2:], None))], machine.name)
         return Named(
             (_part(gpu, f"vGPU of {machine.name}") if machine.share == "vgpu" else gpu,) * machine.count, machine
         )
-    part_of = _mig(text.strip(), products) or _vgpu(text.strip(), matrix, products)
+    part_of = _mig(text, products) or _vgpu(text, matrix, products)
     return Named((part_of or resolve_gpu(text, products),))
+
+
+def _as_listed(text: str) -> str:
+    """The name or the PCI id in a line of ``lspci`` or ``nvidia-smi -L``; any other text as it is."""
+    if (device := _LSPCI_ID.search(text)) is not None:
+        return device[1] or f"10de:{device[2]}"
+    listed = _LISTED.fullmatch(text)
+    return text if listed is None else listed["name"] or listed["smi"]
 
 
 def _machine(text: str, matrix: Matrix) -> Machine | None:

@@ -17,7 +17,19 @@ _SPELLED = later(
     r"(?: (?:lts|edition|pro|home|enterprise|education|standard|datacenter))*(?: *\([^()]*\))?"
 )
 _FOLDER = later(r"\d{4}")
-_WSL = later(r"^wsl ?2?[ _-]")
+_OTHER_WORDS = (
+    (later(r"^(.+?)[ _-]+(?:(?:on|in)[ _-]+)?\(?wsl ?2?\)?$"), r"wsl-\1"),
+    (later(r"^wsl ?2?[ _-]"), "wsl-"),
+    (later(r"^microsoft "), ""),
+    (later(r"^(?:[klx]ubuntu|ubuntu[ -](?:budgie|desktop|mate|server|studio))(?=[ \d])"), "ubuntu"),
+    (later(r"^(oracle linux) server\b"), r"\1"),
+    (later(r"^(win(?:dows)? ?1[01]) \d\dh\d$"), r"\1"),
+    (later(r" rolling$"), ""),
+    (later(r"^tumbleweed$"), "opensuse-tumbleweed"),
+    (later(r"^debian sid$"), "sid"),
+    (later(r"^r(?=3\d\.\d)"), "l4t"),
+)
+"""Names as people and os-release write them, and the form in which they are looked up."""
 _SHORTEST = 3  # letters of a part of a name that is taken for the whole
 
 
@@ -34,8 +46,13 @@ def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
             where="--os",
             hint="give ID + VERSION_ID of os-release, for example ubuntu24.04 or rhel9.4",
         )
+    lowered = text.lower()
+    for pattern, form in _OTHER_WORDS:
+        lowered = pattern.sub(form, lowered)
+    if lowered != text.lower():
+        text = lowered
     text = as_l4t(text, matrix)
-    lowered = _WSL.sub("wsl-", text.lower())
+    lowered = text.lower()
     refused: UnsupportedError | None = None
     for identity in sorted({row.id for row in matrix.systems}, key=len, reverse=True):
         rest = lowered.removeprefix(identity.lower())

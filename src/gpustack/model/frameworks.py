@@ -191,7 +191,10 @@ class WheelFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Variant(Struct, frozen=True, kw_only=True):
-    """Builds of PyTorch in an index of their own, for each release in ``versions``; ``cuda`` "" is the CPU build."""
+    """Builds of PyTorch in an index of their own, for each release in ``versions``; ``cuda`` "" is the CPU build.
+
+    ``glibc`` is what they require, where the default index's build requires another one.
+    """
 
     versions: str
     local: str
@@ -200,6 +203,16 @@ class Variant(Struct, frozen=True, kw_only=True):
     cuda: str = ""
     sass: tuple[str, ...] = ()
     ptx: tuple[str, ...] = ()
+    glibc: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Toolkits(Struct, frozen=True, kw_only=True):
+    """The toolkits that the makers of a framework name which compiles with the one of the system."""
+
+    component: str
+    versions: str
+    cuda: str
     src: tuple[str, ...] = ()
 
 
@@ -249,6 +262,16 @@ class PartnerCuda(Struct, frozen=True, kw_only=True):
     cuda: str
     platforms: tuple[str, ...] = ()
     says: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Confined(Struct, frozen=True, kw_only=True):
+    """The platforms on which wheels run that install on every one: ``says`` is what they lack elsewhere."""
+
+    component: str
+    versions: str
+    platforms: tuple[str, ...]
+    says: str
     src: tuple[str, ...] = ()
 
 

@@ -48,7 +48,10 @@ class Unlisted(Struct, frozen=True, kw_only=True):
 
 
 class UnlistedGpus(Struct, frozen=True, kw_only=True):
-    """GPUs, by compute capability or by name, that the vendor's pages do not name for these versions."""
+    """GPUs, by compute capability or by name, that the vendor's pages do not name for these versions.
+
+    With ``platforms`` only there.
+    """
 
     id: str
     components: tuple[str, ...]
@@ -56,6 +59,7 @@ class UnlistedGpus(Struct, frozen=True, kw_only=True):
     text: str
     compute_capability: str = ""
     gpus: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
     def names(self, gpu: Gpu) -> bool:
@@ -157,7 +161,8 @@ def _unlisted_gpu(question: Question, component: str, version_text: str) -> Unkn
     if not version_text:
         return None
     for row in question.matrix.rows(SUBJECT, "unlisted_gpus", UnlistedGpus):
-        if component not in row.components or not is_within(version_text, row.versions):
+        is_here = not row.platforms or platform(question.host) in row.platforms
+        if not is_here or component not in row.components or not is_within(version_text, row.versions):
             continue
         for gpu in question.host.gpus:
             if row.names(gpu):

@@ -203,17 +203,20 @@ def _refused_pair(search: Search, a: str, b: str) -> Refusal | None:
 
 def _hints(question: Question, search: Search) -> tuple[str, ...]:
     """For each requested component a version compatible with the rest; or else what would be compatible at all."""
-    from gpustack.solve.relaxations import MOST_RELAXATIONS, relaxed, without  # noqa: PLC0415 (rarely needed)
+    from gpustack.solve.relaxations import MOST_RELAXATIONS, is_doubted, relaxed, without  # noqa: PLC0415 (rarely needed)
+
+    def is_good(picks: dict[str, Candidate]) -> bool:
+        return not any(is_doubted(search, pick) for pick in picks.values()) and _fits(question, picks)
 
     found = []
     for name in question.asked:
         solution = without(search, name)
-        if solution is not None and (pick := solution.get(name)) and _fits(question, {name: pick}):
+        if solution is not None and (pick := solution.get(name)) and is_good({name: pick}):
             found.append(relaxed(question, name, solution))
     if not found:
         free = frozenset[Constraint](Asked(name) for name in question.asked)
         picks = _given_picks(question, search.leaving_out(free).run() or {})
-        if picks and _fits(question, picks):
+        if picks and is_good(picks):
             named = ", ".join(f"{name}=={pick.version}" for name, pick in picks.items())
             found.append(f"compatible here: {named}")
     return tuple(found[:MOST_RELAXATIONS])

@@ -134,9 +134,12 @@ def _engines(question: Question, gpu: Gpu, engine: str) -> _Engines:
     """The class of the GPU's encoder or decoder."""
     matrix, column = question.matrix, "encode" if engine == "nvenc" else "decode"
     rows = rows_of(question.matrix, gpu)
-    named = {getattr(row, column) for row in rows} - {""}
+    boards = [row for row in rows if not row.device]
+    named = {getattr(row, column) for row in boards} - {""}
+    # A device of this name without a class may be another chip, unless the support matrix means all of the name.
+    named |= {getattr(row, column) for row in rows if row.device} - ({""} if named else set())
     own = [row for row in _classes(question, engine) if named == {row["id"]}]
-    boards = [row for row in rows if not row.device] or rows
+    boards = boards or rows
     sources = matrix.addresses(tuple(dict.fromkeys(key for row in boards for key in row.src)))
     return _Engines(row=own[0] if own else None, sources=sources)
 

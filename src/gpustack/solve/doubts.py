@@ -13,6 +13,7 @@ from gpustack.solve.unknown import (
     COVERED_PAIRS,
     doubt,
     unjudged_release,
+    unknown_compilers,
     unknown_kernels,
     unknown_pairs,
     unknown_splits,
@@ -47,6 +48,7 @@ class Doubts:
             *unlisted_gpus(question, alone),
             *unknown_splits(question, alone),
             *unknown_kernels(question, alone),
+            *unknown_compilers(question, alone),
         ]
         return [*([outside] if outside is not None else []), *unlisted, *unknown_rules(question, candidate, {})]
 

@@ -8,7 +8,7 @@ from gpustack.solve.question import Question
 
 
 class EngineRow(Struct, frozen=True, kw_only=True):
-    """What a product (of one device), or a row of the vendor's support matrix (of many), says about its engines."""
+    """What a product (of one device), a Jetson's module, or the vendor's support matrix says about video engines."""
 
     name: str
     device: str = ""
@@ -30,7 +30,8 @@ def rows_of(matrix: Matrix, gpu: Gpu) -> list[EngineRow]:
         found = [row for row in same if (row.subsystem or None) == gpu.subsystem_id] or same
     else:
         name = (gpu.name or "").lower()
-        found = [row for row in products if name in {row.name.lower(), *map(str.lower, row.aliases)}]
+        everything = (*products, *matrix.rows("gpus", "integrated", EngineRow))
+        found = [row for row in everything if name in {row.name.lower(), *map(str.lower, row.aliases)}]
     ids = {device, f"{device}/{gpu.subsystem_id}"} - {""}
     boards = matrix.rows("nvenc", "gpus", EngineRow)
     return [*found, *(row for row in boards if ids.intersection(row.devices) or row.name == gpu.name)]

@@ -11,8 +11,8 @@ from gpustack.model.host import Gpu, Host
 from gpustack.model.places import System
 from gpustack.versions import is_within
 
-_LEADING_VERSION = re.compile(r"\d+(?:\.\d+)*(?:-\d+(?:\.\d+)*(?=\.el\d))?")
-"""Kernels of Enterprise Linux keep their number; what follows it says what they take from newer ones."""
+_LEADING_VERSION = re.compile(r"\d+(?:\.\d+)*(?:-\d+(?:\.\d+)*(?=\.el\d|-(?:cloud-|rt-)?a(?:md|rm)64\b))?")
+"""Kernels of Enterprise Linux and Debian keep their number; what follows it says what they take from newer ones."""
 
 
 OPTIONS = {

@@ -46,15 +46,20 @@ def relaxations(search: Search, constraints: frozenset[Constraint]) -> tuple[str
 def without(search: Search, component: str) -> Chosen | None:
     """A stack with another version of ``component`` than requested, as near as possible.
 
-    Of the same line (major) if there is one, else of the nearest line, the later one first. A driver may be of any
-    branch: the policy knows better than the number.
+    Of the same line (major) if there is one whose compatibility is known, else of the nearest line, the later one
+    first. A driver may be of any branch: the policy knows better than the number.
     """
     question = search.question
     for line in _lines(question, component):
         found = _of_line(question, component, line)
-        if found is not None:
+        if found is not None and not is_doubted(search, found[component]):
             return found
     return search.leaving_out(frozenset({Asked(component)})).run()
+
+
+def is_doubted(search: Search, pick: Candidate | None) -> bool:
+    """Whether it is unknown if a version runs on this host."""
+    return pick is not None and bool(search.doubts.of(pick))
 
 
 def _lines(question: Question, component: str) -> tuple[int, ...]:

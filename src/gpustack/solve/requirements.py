@@ -98,29 +98,106 @@ _PACKAGE_LIKE = re.compile(r"(?:lib)?([a-z-]*?[a-z])-?(\d+(?:[.-]\d+)*)")
 """A component and a version in one word, like a package name: cuda-12-4, cudnn8, libcudnn9."""
 
 
+_GUIDES = (
+    "the facts do not cover its releases: ask for driver, container-toolkit and dcgm in the versions that it names"
+)
+_PURE = "it is Python alone, and runs with the wheels next to it: ask for torch"
+
 _SPOKEN = {
+    "accelerate": _PURE,
+    "clang": "it is a property of the host: --clang 19",
+    "conda": "a form of a plan: plan torch --format conda",
+    "cudatoolkit": "conda's name of CUDA's libraries: did you mean cuda?",
     "cupy": "did you mean cupy-cuda12x or cupy-cuda13x, its wheels for CUDA 12 and 13?",
+    "cutlass": "it consists of headers, and compiles with cuda; its wheel is nvidia-cutlass-dsl",
+    "datacenter-gpu-manager": "did you mean dcgm?",
     "deepstream": "it is an image: check --image nvcr.io/nvidia/deepstream:TAG",
+    "diffusers": _PURE,
+    **dict.fromkeys(
+        ("containerd", "docker", "docker-ce", "podman"),
+        "the facts do not cover releases of container engines: ask for container-toolkit, which they start GPUs with",
+    ),
+    **dict.fromkeys(("faiss", "faiss-gpu"), "did you mean faiss-gpu-cu12?"),
+    "faster-whisper": "it is Python alone: ask for ctranslate2, whose wheels load CUDA and cuDNN",
+    **dict.fromkeys(("ffnvcodec", "nvcodec", "nv-codec-sdk"), "did you mean nv-codec-headers?"),
+    **dict.fromkeys(("g++", "gcc"), "it is a property of the host: --gcc 13"),
+    "glibc": "it is a property of the host: --glibc 2.35",
+    **dict.fromkeys(("gpu-operator", "network-operator", "nim-operator"), f"Kubernetes runs it, and {_GUIDES}"),
+    "jetpack": "it is the system of a Jetson: --os jetpack6.2",
+    **dict.fromkeys(
+        ("k8s", "k8s-device-plugin", "kubernetes", "nvidia-device-plugin"),
+        "the facts do not cover releases of Kubernetes and of its device plugin: ask for driver and container-toolkit",
+    ),
+    "keras": "ask for the framework below it: tensorflow, torch or jax",
+    **dict.fromkeys(("kernel", "linux"), "it is a property of the host: --kernel 6.8.0"),
+    "l4t": "it is the system of a Jetson: --os l4t36.4.3",
+    "libnvidia-container": "did you mean container-toolkit?",
     "mig": "MIG is a state of the GPUs: --mig",
+    **dict.fromkeys(("msvc", "visual-studio", "vs2019", "vs2022"), "it is a property of the host: --msvc 19.44"),
+    "mxnet": "the facts do not cover it: ask for cuda and cudnn",
+    "nim": "it is an image: check --image nvcr.io/nim/NAME:TAG",
+    "nsight-systems": "it comes with cuda",
+    "numpy": "it has no code for GPUs; --python gives the Python of the host",
+    "nvcc": "the compiler of cuda has the versions of CUDA: did you mean cuda?",
     "nvdec": "name a codec, for example nvdec-h264",
     "nvenc": "name a codec, for example nvenc-h264",
     "nvidia": "did you mean driver?",
+    **dict.fromkeys(
+        ("nvidia-container-runtime", "nvidia-container-toolkit", "nvidia-docker", "nvidia-docker2"),
+        "did you mean container-toolkit? nvidia-docker2 is a package for it",
+    ),
     "nvidia-driver": "did you mean driver?",
+    "nvidia-fs": "did you mean gds?",
     "nvidia-smi": "it comes with driver",
+    "nvjpeg": "its library comes with cuda",
     "nvlink": "ask for fabric-manager or imex, which GPUs behind NVSwitch need",
+    "nvshmem": "did you mean nvidia-nvshmem-cu12 or nvidia-nvshmem-cu13, its wheels?",
     **dict.fromkeys(
         ("nv-peer-mem", "nvidia-peer-memory", "nvidia-peermem", "peermem"),
         "nvidia_peermem is a module of driver 470 and later: ask for driver, and `verify nvidia-peermem` afterwards",
     ),
+    "ollama": "it is judged as an image: check --image ollama/ollama:TAG",
+    "onnx": "it is a format: ask for onnxruntime-gpu or tensorrt, which run its models",
+    **dict.fromkeys(
+        ("onnx-opset", "opset"),
+        "an opset belongs to a model; `matrix show tensorrt==VERSION` has the newest that its parser reads",
+    ),
+    **dict.fromkeys(
+        ("opencv", "opencv-contrib-python", "opencv-python", "opencv-python-headless"),
+        "its wheels have no CUDA, and one with CUDA is compiled on the host: ask for cuda and cudnn",
+    ),
+    "openai-whisper": _PURE,
+    "opengl": "its library comes with driver",
+    "optix": "its library comes with driver; the facts do not cover the releases of its SDK",
+    "peft": _PURE,
+    **dict.fromkeys(("py", "python", "python3"), "it is a property of the host: --python 3.12"),
+    "pytorch": "did you mean torch?",
+    **dict.fromkeys(("rapids", "cudf"), "did you mean cudf-cu12 or cudf-cu13, its wheels for CUDA 12 and 13?"),
+    "cuml": "did you mean cuml-cu12 or cuml-cu13, its wheels for CUDA 12 and 13?",
+    "sageattention": "the facts do not cover it: it is compiled for the PyTorch and the CUDA of the host",
+    **dict.fromkeys(
+        ("tensorflow-gpu", "tf"),
+        "did you mean tensorflow, whose wheels have the code for GPUs since 2.1?",
+    ),
+    "transformers": _PURE,
+    **dict.fromkeys(("tritonserver", "triton-server", "triton-inference-server"), "did you mean triton?"),
+    **dict.fromkeys(("trt", "nvidia-tensorrt"), "did you mean tensorrt?"),
+    "trt-llm": "did you mean tensorrt-llm?",
+    "ubuntu": "it is the system of the host: --os ubuntu24.04",
     "vgpu": "a vGPU is a GPU by name: --gpu 'GRID T4-8Q'",
+    "video-codec-sdk": "its headers are judged by the version of its interface: did you mean nv-codec-headers?",
+    "vulkan": "its library comes with driver",
+    "windows": "it is the system of the host: --os windows11",
+    **dict.fromkeys(("wsl", "wsl2"), "it is a property of the host: --environment wsl, or --os wsl-ubuntu24.04"),
 }
 """Words that people use for a component, or for what is none."""
 
 
 def _not_a_component(name: str) -> str:
     """A hint for a word that names no component: what it is, or the nearest one, with the version in the word."""
-    if name in _SPOKEN:
-        return _SPOKEN[name]
+    spoken = _SPOKEN.get(name) or _SPOKEN.get(re.sub(r"-cu(?:da)?\d+x?$", "", name))
+    if spoken is not None:
+        return spoken
     match = _PACKAGE_LIKE.fullmatch(name)
     if match is not None and match[1] in COMPONENTS:
         return f"did you mean {match[1]}=={match[2].replace('-', '.')}.*?"

@@ -82,15 +82,15 @@ def nearest_known(question: Question, component: str, range_text: str) -> str:
     clauses = _clauses(range_text)
     if clauses and version(releases[-1]) < clauses[0].version:
         return f"the nearest known is {releases[-1]}, the newest of the facts{_as_of(question, component)}"
-    return _near(releases, range_text)
+    return around(releases, range_text)
 
 
 def _clauses(range_text: str) -> list[Clause]:
     return [clause for clauses in version_range(range_text).alternatives for clause in clauses]
 
 
-def _near(known: list[str], range_text: str) -> str:
-    """Which of these versions, oldest first, are around a requested one."""
+def around(known: list[str], range_text: str) -> str:
+    """Which of these versions, oldest first, are around a requested one, in words."""
     clauses = _clauses(range_text)
     if not clauses:
         return f"known are {known[0]} to {known[-1]}"
@@ -248,7 +248,7 @@ def doubt(question: Question, candidate: Candidate) -> Unknown | None:
         asked = question.asked.get("driver")
         wanted = asked.versions if asked and asked.versions.startswith("==") else f"=={candidate.version}"
         if not any(is_within(number, wanted) for number in _guest_drivers(question)):
-            near = _near(_guest_drivers(question), wanted)
+            near = around(_guest_drivers(question), wanted)
             return Unknown(reason=f"driver{wanted}: {VGPU_DRIVER}; {near}")
         return _not_for_board(question, candidate.version)
     if why := _class_of_gpu(question, candidate.component):

@@ -14,12 +14,14 @@ from gpustack.model.frameworks import (
     Build,
     BuiltOn,
     Capability,
+    Confined,
     NotNewer,
     PartnerCuda,
     PartnerTorch,
     PtxPart,
     SystemCudnn,
     Toolkit,
+    Toolkits,
     Unjudged,
     Variant,
     pins,
@@ -62,10 +64,21 @@ class Catalog:
     def rows(self, name: str) -> tuple[Build, ...]:
         """The builds of the default index, in no order."""
         if name not in LIBRARIES:
-            return self.matrix.builds(name)
+            return tuple(one for row in self.matrix.builds(name) for one in self._where_it_runs(row))
         from gpustack.solve.frameworks.library_facts import library_builds  # noqa: PLC0415 (few ask about them)
 
         return library_builds(self.matrix, name)
+
+    def _where_it_runs(self, row: Build) -> tuple[Build, ...]:
+        """A wheel for any platform as one for each on which it runs, if the facts confine it."""
+        only = self.confined(row) if row.platform == "any" else None
+        return (row,) if only is None else tuple(replace(row, platform=one) for one in only.platforms)
+
+    def confined(self, build: Build) -> Confined | None:
+        """On which platforms alone a build runs, although its wheel may install elsewhere."""
+        rows = self.matrix.rows(INDEXES, "confined", Confined)
+        mine = (row for row in rows if row.component == build.component and is_within(build.version, row.versions))
+        return next(mine, None)
 
     def _sorted(self, name: str, platforms: set[str]) -> tuple[Build, ...]:
         rows = [row for row in self.rows(name) if row.platform in platforms]
@@ -74,7 +87,7 @@ class Catalog:
         return tuple(sorted(found, key=lambda row: version_key(row.version), reverse=True))
 
     def _of_other_indexes(self, row: Build) -> list[Build]:
-        """The same release in PyTorch's own indexes: its Pythons and C library are those of the default index."""
+        """The same release in PyTorch's own indexes, for the Pythons of the default one."""
         if row.component in _PAIRED and row.platform == "linux-aarch64":
             return []  # whether these indexes have them for it differs from release to release, and no page says so
         torch = row.version if row.component == "torch" else exact(pins(row.requires).get("torch", ""))
@@ -89,6 +102,7 @@ class Catalog:
                 cuda=one.cuda,
                 sass=one.sass if is_torch else (),
                 ptx=one.ptx if is_torch else (),
+                glibc=one.glibc or row.glibc,
                 requires=() if is_torch else (f"torch=={torch}",),
                 src=(*one.src, *row.src),
             )
@@ -121,6 +135,12 @@ class Catalog:
         if least is None:
             return None
         return SystemCudnn(component=build.component, versions="", cudnn=least[2], least=least[1])
+
+    def toolkits_of(self, build: Build) -> Toolkits | None:
+        """The toolkits that a build which compiles with that of the system is made for; None if nobody says so."""
+        rows = self.matrix.rows(INDEXES, "made_for", Toolkits)
+        mine = (row for row in rows if row.component == build.component and is_within(build.version, row.versions))
+        return next(mine, None)
 
     def built_on(self, build: Build) -> BuiltOn | None:
         """The C library that a build requires although its tag promises an older one; None if nobody says so."""

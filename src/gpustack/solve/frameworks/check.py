@@ -14,6 +14,7 @@ from gpustack.solve.frameworks.judge import PROPERTIES, Judge, no_wheel, platfor
 from gpustack.solve.frameworks.neighbours import breach
 from gpustack.solve.frameworks.remarks import remarks
 from gpustack.solve.question import Question, is_meant
+from gpustack.solve.unknown import around
 from gpustack.solve.words import capitalised, contradiction_in_words, in_words
 from gpustack.versions import is_within, version_key
 
@@ -101,9 +102,8 @@ class Frameworks:
             reason = f"{name}{wanted}: whether its index has a wheel for Linux on aarch64 is unknown"
             return Findings(unknown=(Unknown(reason=reason),))
         if everywhere and self.judge.platform:
-            return Findings(
-                conflicts=(no_wheel(self.question, name, wanted, everywhere, self.judge.platform),), hints=()
-            )
+            only = self.catalog.confined(everywhere[0])
+            return Findings(conflicts=(no_wheel(self.question, name, wanted, everywhere, only),))
         if (row := self.catalog.unjudged(name)) is not None:
             sources = self.question.matrix.addresses(row.src)
             return Findings(unknown=(Unknown(reason=f"{name}{wanted}: {row.says}", sources=sources),))
@@ -128,8 +128,10 @@ class Frameworks:
         if there:
             named = ", ".join(sorted(filter(None, there))) or "that of the default index alone"
             return f"no such build is known; the builds of {name} {number} are {named}"
-        newest = max((one.version for one in builds), key=version_key)
-        return f"this version is not known; the newest of the facts is {newest}"
+        known = sorted({one.version for one in builds if not one.local}, key=version_key)
+        if version_key(known[-1]) < version_key(number.removesuffix(".*")):
+            return f"this version is not known; the newest of the facts is {known[-1]}"
+        return f"this version is not known; {around(known, f'=={number}')}"
 
     def _extended(self, chosen: Chosen, names: list[str]) -> Iterator[Chosen]:
         """Complete sets of builds, preferred first: each runs here and keeps the pins of the others."""
@@ -349,7 +351,9 @@ class Frameworks:
             wanted = pins(jax.optional).get(name)
             builds = self._required(name, {"jax": jax}) if wanted is None else self.candidates(name, wanted)
             if wanted and builds:
-                judged[name] = self.judge.of(builds[0])
+                # The toolkit that is asked about may be of another CUDA.
+                beside = remarks(self.judge, {name: builds[0]})
+                judged[name] = self.judge.of(builds[0]) + Findings(conflicts=beside.conflicts)
         good = [name for name, found in judged.items() if not found.conflicts]
         if good:
             extra = "cuda13" if "cuda13" in good[0] else "cuda12"

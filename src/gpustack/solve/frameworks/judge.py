@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpustack.model.frameworks import Build, pins
+from gpustack.model.frameworks import Build, Confined, pins
 from gpustack.model.host import Gpu
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.forward_compat import is_bridged
-from gpustack.solve.frameworks.catalog import Catalog
+from gpustack.solve.frameworks.catalog import Catalog, platform_of
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.sentences import Sentence, rule_sentence
@@ -216,7 +216,7 @@ class Judge:
 
     def _contents(self, build: Build) -> str:
         if build.code == "jit" and self.catalog.capability_of(build) is None:
-            return f"{build.named} compiles for the GPU with CUDA {self.catalog.cuda_of(build)}, which lacks this one"
+            return f"{build.named} compiles for the GPU with CUDA {self.cuda_named(build)}, which lacks this one"
         row = self.catalog.capability_of(build) if build.code == "jit" else None
         if row is not None:
             return f"{build.named} supports GPUs of compute capability {in_words(row.capability)}"
@@ -230,7 +230,7 @@ class Judge:
             driver, sentence = older
             reason = (
                 f"{build.named} has only PTX for {gpu.called}, which driver {driver} cannot compile: that needs a "
-                f"driver of CUDA {build.cuda}. {sentence.text}."
+                f"driver of CUDA {self.catalog.cuda_of(build)}. {sentence.text}."
             )
             return self._conflict(build, f"driver=={driver}", reason, sentence.sources)
         newest = self.newest(build)
@@ -281,6 +281,10 @@ class Judge:
         rows = self.question.matrix.releases("cuda") if line else ()
         return next((row.version for row in rows if is_within(row.version, f"=={line}.*")), "")
 
+    def cuda_named(self, build: Build) -> str:
+        """The CUDA of a build, or the one that is asked about and that it compiles with."""
+        return self.catalog.cuda_of(build) or self.release(build)
+
     def driver_range(self, build: Build) -> str:
         """The drivers that run a build's CUDA, as a range; "" if it has none, or if unknown."""
         bound = self._bound(self.release(build), is_advice=False)
@@ -304,8 +308,8 @@ class Judge:
         if any(bound.accepts(release, one) or is_bridged(self.question, release, one) for one in self.drivers):
             return Findings()
         sentence = rule_sentence(self.question, bound)
-        cuda = self.catalog.cuda_of(build)
-        reason = f"{build.named} is built for CUDA {cuda}. {sentence.text}; this is {self.drivers[0]}."
+        built = "is built for" if self.catalog.cuda_of(build) else "compiles with"
+        reason = f"{build.named} {built} CUDA {self.cuda_named(build)}. {sentence.text}; this is {self.drivers[0]}."
         return self._conflict(build, f"driver=={self.drivers[0]}", reason, sentence.sources)
 
     def _conflict(self, build: Build, other: str, reason: str, sources: tuple[str, ...] = ()) -> Findings:
@@ -322,15 +326,17 @@ def platforms_of(builds: tuple[Build, ...]) -> list[str]:
     return sorted({_PLATFORM_NAMES.get(build.platform, build.platform) for build in builds})
 
 
-def no_wheel(question: Question, name: str, wanted: str, builds: tuple[Build, ...], platform: str) -> Conflict:
-    """That a release has no wheel for this platform, with the platforms that it has one for."""
-    names = platforms_of(builds)
+def no_wheel(question: Question, name: str, wanted: str, builds: tuple[Build, ...], only: Confined | None) -> Conflict:
+    """That a release has no wheel for this platform, or none that runs here (``only``), with those that it is for."""
+    platform = platform_of(question.host)
+    names = ", ".join(platforms_of(builds))
     here = _PLATFORM_NAMES.get(platform, platform or "this architecture")
+    reason = f"No wheel of {name}{wanted} is for {here}; there are wheels for {names}."
     return Conflict(
         kind="framework",
         between=(f"{name}{wanted}", f"platform: {here}"),
-        reason=f"No wheel of {name}{wanted} is for {here}; there are wheels for {', '.join(names)}.",
-        sources=question.matrix.addresses(builds[0].src),
+        reason=reason if only is None else f"{name}{wanted} runs on {names} only: {only.says}.",
+        sources=question.matrix.addresses((*builds[0].src, *(only.src if only is not None else ()))),
     )
 
 

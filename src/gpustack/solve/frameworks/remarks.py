@@ -20,7 +20,7 @@ def remarks(judge: Judge, chosen: Mapping[str, Build]) -> Findings:
     found = Findings()
     is_alone = all(one.code == "library" for one in chosen.values())
     for build in chosen.values():
-        found += _driver(judge, build) + _libraries(judge, build, is_alone=is_alone)
+        found += _driver(judge, build) + _libraries(judge, build, is_alone=is_alone) + _toolkit(judge, build)
         for other in chosen.values():
             if other.code == "library" and build.code != "library":
                 found += _next_to(judge, build, other)
@@ -89,8 +89,7 @@ def _driver(judge: Judge, build: Build) -> Findings:
     wanted = judge.driver_range(build)
     if judge.drivers or not wanted or build.code not in {"cuda", "jit", "library"}:
         return Findings()
-    cuda = judge.catalog.cuda_of(build)
-    return Findings(warnings=(f"{build.named} requires driver {in_words(wanted)} (CUDA {cuda})",))
+    return Findings(warnings=(f"{build.named} requires driver {in_words(wanted)} (CUDA {judge.cuda_named(build)})",))
 
 
 def _beside_system(judge: Judge, build: Build, *, is_alone: bool) -> Findings:
@@ -141,6 +140,16 @@ def _libraries(judge: Judge, build: Build, *, is_alone: bool) -> Findings:
         elif name == "cudnn":
             found += _cudnn(judge, build, version, f"cudnn=={version}")
     return found
+
+
+def _toolkit(judge: Judge, build: Build) -> Findings:
+    """That the makers of a build without a CUDA of its own do not name the toolkit that it would compile with."""
+    row, asked = judge.catalog.toolkits_of(build), judge.question.asked
+    version = next((one.version for one in judge.question.candidates("cuda")), "") if "cuda" in asked else ""
+    if row is None or not version or is_within(version, row.cuda):
+        return Findings()
+    reason = f"{build.named} with cuda=={version}: its makers name CUDA {in_words(row.cuda)}"
+    return Findings(unknown=(Unknown(reason=reason, sources=judge.question.matrix.addresses(row.src)),))
 
 
 def _cudnn(judge: Judge, build: Build, version: str, other: str) -> Findings:
