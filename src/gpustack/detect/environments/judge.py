@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 TITLES = {
     "torch": "torch", "tensorflow": "TensorFlow", "jax": "JAX", "onnxruntime-gpu": "ONNX Runtime", "cupy": "CuPy",
 }  # fmt: skip
-_NO_CODE = "CUDA error 209:"
-"""What programs report where a library has no code for the GPU: said of that library, where it is known."""
+_FOLLOWS = {
+    "environment-architecture": ("CUDA error 209:",),
+    "environment-cpu-build": ("PyTorch sees no CUDA:", "TensorFlow sees no GPU:", "JAX uses the CPU alone:"),
+    "environment-driver": ("PyTorch sees no CUDA:", "TensorFlow sees no GPU:", "JAX uses the CPU alone:"),
+}
+"""What programs report of each: said of the distribution, where it is known."""
 
 _ORDER = {"block": 0, "warn": 1, "info": 2}
 
@@ -68,8 +72,8 @@ def judged(scene: Scene, host: Host) -> Host:
         for problems in (tuple(sorted(_problems(one, around), key=lambda problem: _ORDER[problem.severity])),)
     )
     theirs = [problem for one in environments for problem in one.problems]
-    explained = any(one.id == "environment-architecture" for one in theirs)
-    others = [one for one in host.problems if not (explained and one.message.startswith(_NO_CODE))]
+    follows = tuple(start for one in theirs for start in _FOLLOWS.get(one.id, ()))
+    others = [one for one in host.problems if not one.message.startswith(follows)]
     if scene.evidence.excerpt and theirs:
         from gpustack.detect.problems.consequences import AGE  # noqa: PLC0415 (loaded where problems are)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpustack.detect.parse.driver import DRIVER_VERSION
-from gpustack.detect.pasted.lines import SYSTEMS, stanza
+from gpustack.detect.pasted.lines import LOG, SYSTEMS, stanza
 from gpustack.patterns import later
 
 _PACKAGE = later(r"([a-z0-9][a-z0-9.+-]+)(?::\w+)?:$")
@@ -57,6 +57,13 @@ _HEADS: tuple[tuple[re.Pattern[str], str, re.Pattern[str]], ...] = (
 )
 """Headings and commands, what the next line tells, and how it tells it."""
 
+_ANSWERS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
+    (later(r".*\b(torch\.cuda\.is_available\(\))"), later(r"\W*(False)\W*$")),
+    (later(r".*\b(tf\.config\.(?:experimental\.)?list_physical_devices\(.GPU.\))"), later(r"\s*(\[\])$")),
+    (later(r".*\b(jax\.(?:local_)?devices\(\))"), later(r"\s*(\[CpuDevice\S*\])$")),
+)
+"""Questions for the GPUs in Python, and the answers that say that there is none."""
+
 _WHEELS = ("torch", "tensorflow", "jax")
 
 
@@ -67,6 +74,8 @@ class Below:
         self._kind = ""
         self._answer: re.Pattern[str] | None = None
         self._package = ""
+        self._asked = ""
+        self._refusal: re.Pattern[str] | None = None
 
     def tells(self, line: str) -> tuple[str, str] | None:
         """What the line tells by the one above it, as ``kind_of`` says it; None if that names nothing."""
@@ -75,6 +84,13 @@ class Below:
         release = _INSTALLED.match(line) if self._package else None
         if release is not None:
             return stanza(self._package, "install ok installed", "", release[1])
+        refusal = self._refusal.match(line) if self._refusal is not None else None
+        asked, self._refusal = self._asked, None
+        if refusal is not None:
+            return LOG, f"{asked} is {refusal[1]}"
+        for question, refusals in _ANSWERS:
+            if (found := question.match(line)) is not None:
+                self._asked, self._refusal = found[1], refusals
         answer = self._answer.match(line) if self._answer is not None else None
         kind, self._answer = self._kind, None
         if answer is not None:

@@ -25,6 +25,9 @@ _ELSEWHERE = later(
 )
 """Words before a value that make it none of this host's present state."""
 
+_DEMANDED = later(r"\+| ?(?:or|and) (?:later|newer|higher|above|up|greater|less|older)", re.IGNORECASE)
+"""Words after a value that make it one that somebody requires."""
+
 _PAST = later(
     r"\b(?:tr(?:y|ied)|work(?:s|ed)|previously|used to|before|downgrad\w*|(?:went|going|roll\w*|revert\w*) back|"
     r"(?:was|is) fine|no (?:issue|problem)s?)\b",
@@ -106,7 +109,8 @@ def told_in(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         found = dict.fromkeys(
             of(one)
             for one in islice(pattern.finditer(said), _MANY)
-            if kind == "named" or not _ELSEWHERE.search(said, max(0, one.start() - 40), one.start())
+            if kind == "named"
+            or not (_ELSEWHERE.search(said, max(0, one.start() - 40), one.start()) or _DEMANDED.match(said, one.end()))
         )
         values = _one_each(found) if kind == "wheel" else list(found)
         if kind not in _ALONE or len({value.casefold() for value in values}) == 1:

@@ -66,7 +66,7 @@ def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], every
     if identity in AGE and scene.evidence.excerpt:
         return bool(everything - AGE)
     if identity == "detect-unexplained-log":
-        return bool(by_log) and not finding.row and bool(ids & (_OF_START | by_log))
+        return bool(by_log) and not finding.row and bool(ids & (_OF_START | by_log | {"detect-nvml"}))
     if identity != "detect-nvml" or not any(words in finding.message for words in _SILENT):
         return False
     is_given_away = bool(scene.gpus) and all(gpu.bound == "vfio-pci" for gpu in scene.gpus)

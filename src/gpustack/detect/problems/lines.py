@@ -230,7 +230,7 @@ def unexplained(scene: Scene) -> Iterator[Finding]:
             severity="info",
             reboot=False,
             sources=scene.matrix.addresses(tuple(one for by in (line.cause, line.program) if by for one in by.src)),
-            row=(line.cause.row or "cause") if line.cause else "",
+            row=(line.cause.row or "cause") if line.cause and not line.cause.general else "",
         )
 
 
