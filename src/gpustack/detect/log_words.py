@@ -260,7 +260,7 @@ _OF_MESSAGES = (
     b"efa provider",
     b"failed to allocate receive fifo",
     b"fi_getinfo",
-    b"libfabric", b"|err! ", b"err! / ",
+    b"libfabric", b"|err! ", b"err! / ", b"[cpudevice", b"list_physical_devices(",
     b"memory registration is invalid",
     b"not enough memory to write total",
     b"pod did not shutdown",
