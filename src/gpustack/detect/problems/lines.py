@@ -74,7 +74,7 @@ HARMLESS = later(
     r"(?<!option will be )ignor(?:ing|ed)(?!: Missing dependencies| nvidia\S*-kmod as|, or old ones)|"
     r"NUMA node|"
     r"to perform barrier as devices used by this process|GPU device discovery failed|Delay kernel timed out|"
-    r"has no holdoff time|libnccl-(?:net|tuner|profiler)|libibverbs|"
+    r"has no holdoff time|Custom allreduce is disabled|libnccl-(?:net|tuner|profiler)|libibverbs|"
     r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|"
     r"Failed to load module \"(?:nv|fbdev|vesa|nouveau)\"|Unable to load: nvidia-installer ncurses|"
     r"(?<!ter-)gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
@@ -243,7 +243,8 @@ def _fixes(line: Line) -> Iterator[str]:
     """What to do about the cause, and where it is not sure what the program that wrote the line needs."""
     if line.cause:
         yield line.cause.fix
-    if line.program and (line.program.also or not (line.cause and line.cause.sure)):
+    foreign = line.cause is not None and line.cause.says.startswith("not the GPU's stack")
+    if line.program and not foreign and (line.program.also or not (line.cause and line.cause.sure)):
         yield line.program.fix
     if line.cause is None and line.program is None:
         yield f"read the lines before it in {line.path}; `gpustack verify driver` says whether the GPUs work"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpustack.detect.parse.libraries import loader_folders
 from gpustack.detect.problems import cures
+from gpustack.detect.problems.phrases import Cause, said
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.signs import logs
 from gpustack.detect.scene import Scene
@@ -69,12 +70,28 @@ def missing(scene: Scene) -> Iterator[Finding]:
                 says += f"{component} {major}, and the program may be built for an older one"
                 fix = f"put the {user} of the program's own CUDA before it on the loader's path (LD_LIBRARY_PATH); "
                 fix += f"{wanted} installs {name} for programs of {component} {major}"
+            own = None if user or scene.environment == "jetson" else _asked_by(scene, name, text, match.start())
+            if own is not None:
+                says = f"a program did not find {name} ({path}): it was built for {component} {major}; {own.says}"
+                fix = own.fix
             yield Finding(
                 message=says,
                 fix=fix,
-                severity="warn",
+                severity="info" if own is not None and not own.sure else "warn",
                 reboot=False,
+                sources=scene.matrix.addresses(own.src if own is not None else ()),
             )
+
+
+def _asked_by(scene: Scene, name: str, text: str, start: int) -> Cause | None:
+    """What the program that asks for the library is built for: by its line, else by what a pasted text names."""
+    line = text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0]
+    head = f"{name}: cannot open shared object file"
+    found = said(scene, "library", f"{head}\n{line}")
+    if found is not None or not scene.evidence.excerpt:
+        return found
+    packages = (path for path in scene.evidence.files if path.endswith("/METADATA"))
+    return said(scene, "library", "\n".join((head, text, *packages)))
 
 
 def _release(stem: str, number: str) -> tuple[str, str]:
