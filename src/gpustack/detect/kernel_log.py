@@ -35,8 +35,17 @@ LARGEST = 256 << 20
 EARLIEST, LATEST = 400, 100
 """So many of the first and of the last lines are kept."""
 
-WORDS = (b"NVRM", b"nvidia", b"vfio-pci", b"unavailable key", b"unsigned module", b"bbswitch: ", b"PM: suspend exit")
-"""The two about signatures: the kernel names no module where it refuses one for its signature."""
+WORDS = (
+    b"dxgk",
+    b"NVRM",
+    b"nvidia",
+    b"vfio-pci",
+    b"unavailable key",
+    b"unsigned module",
+    b"bbswitch: ",
+    b"PM: suspend exit",
+)
+"""Those about signatures: the kernel names no module where it refuses one for its signature."""
 
 FAULTS = ("assign", "no space", "FAULT", "fault addr", "severity=", "not enough", "Link Down", "not present")
 """Words of lines about a fault of a device on the bus: those with the address of one of NVIDIA's count."""

@@ -29,7 +29,7 @@ def rows_of(matrix: Matrix, gpu: Gpu) -> list[EngineRow]:
         same = [row for row in products if row.device == device]
         found = [row for row in same if (row.subsystem or None) == gpu.subsystem_id] or same
     else:
-        name = (gpu.name or "").lower()
+        name = (gpu.name or "").lower().removeprefix("nvidia ")
         everything = (*products, *matrix.rows("gpus", "integrated", EngineRow))
         found = [row for row in everything if name in {row.name.lower(), *map(str.lower, row.aliases)}]
     ids = {device, f"{device}/{gpu.subsystem_id}"} - {""}

@@ -39,6 +39,8 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
     found = [(identity, finding) for identity, detector in DETECTORS.items() for finding in detector(scene)]
     ids = {identity for identity, finding in found if finding.severity != "info" or identity == _LOG}
     everything = {identity for identity, _ in found}
+    if scene.evidence.excerpt and any(_is_cause(identity, finding) for identity, finding in found):
+        found = [(identity, finding) for identity, finding in found if not finding.follows]
     builds = [finding for _, finding in found if finding.row.startswith(_BUILDS)]
     told = [
         problem_of(scene, identity, finding)
@@ -47,6 +49,12 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
     ]
     order = {"block": 0, "warn": 1, "info": 2}
     return tuple(sorted(told, key=lambda problem: order[problem.severity]))
+
+
+def _is_cause(identity: str, finding: Finding) -> bool:
+    """Whether a finding can be why a program fails: a warning, or what a line means, and not the age of the system."""
+    is_of_line = finding.severity != "info" or identity == "detect-unexplained-log"
+    return is_of_line and not finding.follows and identity not in AGE
 
 
 def _is_again(finding: Finding, builds: list[Finding]) -> bool:
@@ -65,8 +73,6 @@ def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], every
     by_log = {_LOG} if scene.evidence.excerpt else set()
     if identity in AGE and scene.evidence.excerpt:
         return bool(everything - AGE)
-    if identity == "detect-unexplained-log":
-        return bool(by_log) and not finding.row and bool(ids & (_OF_START | by_log | {"detect-nvml"}))
     if identity != "detect-nvml" or not any(words in finding.message for words in _SILENT):
         return False
     is_given_away = bool(scene.gpus) and all(gpu.bound == "vfio-pci" for gpu in scene.gpus)

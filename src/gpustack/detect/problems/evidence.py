@@ -16,6 +16,7 @@ _NEWEST = "2900"
 """Above this begin the device ids of the newest families."""
 
 _BLOCKED = 17
+_NOT_LOADED = 9
 _DIFFERS = "version mismatch"
 """NVML's number for a device file that the operating system denies."""
 
@@ -120,6 +121,7 @@ def nvml_error(scene: Scene) -> Iterator[Finding]:
             if inside
             else fix,
             sources=scene.matrix.addresses(row.src) if row else (),
+            follows=row is not None and row.code == _NOT_LOADED,
         )
 
 

@@ -310,6 +310,13 @@ def _program(scene: Scene, line: str) -> Cause | None:
         return lacking
     there = scene.evidence.has(f"/usr/bin/{name}") or scene.evidence.marks.get(f"named {path}") == "there"
     fix = source_of(scene, owner) if owner else f"install the package that has {name}, or correct the path"
+    if owner == "driver" and scene.environment == "jetson":
+        return Cause(
+            says=f"a Jetson has no {name} before JetPack 6: its driver is a part of Jetson Linux (L4T)",
+            fix="`tegrastats` shows load and memory, `cat /etc/nv_tegra_release` the release; `sudo apt-get install "
+            "nvidia-jetpack` installs CUDA, never a driver for boards",
+            sure=True,
+        )
     if owner == "driver":
         has = programs(scene) if name == "nvidia-smi" else ""
         fix = _start(scene, line) or (f"{has}: the package of it that no other one pulls in" if has else fix)

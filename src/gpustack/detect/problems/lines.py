@@ -141,7 +141,8 @@ _AFTER = later(
     r"Could not initialize the CUDA driver API|Failed to load CUDA symbols|"
     r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models|"
     r"factory function returned nullptr|has no attribute 'create_execution_context'|failed checking for nvcc|"
-    r"Impossible to convert between the formats|Error while creating shared memory segment|"
+    r"Impossible to convert between the formats|Plugin not found, are the plugin name|UCX +ERROR no \w+|"
+    r"Error while creating shared memory segment|"
     r"is not able to compile a simple test|CMakeDetermineCUDACompiler\.cmake:\d+ \(message\)",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
@@ -230,7 +231,8 @@ def unexplained(scene: Scene) -> Iterator[Finding]:
             severity="info",
             reboot=False,
             sources=scene.matrix.addresses(tuple(one for by in (line.cause, line.program) if by for one in by.src)),
-            row=(line.cause.row or "cause") if line.cause and not line.cause.general else "",
+            row=line.cause.row if line.cause else "",
+            follows=line.cause is None or line.cause.general,
         )
 
 

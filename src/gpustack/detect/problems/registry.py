@@ -18,6 +18,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     ``sources`` are addresses of rows that decide about this finding; without any, the detector's own count.
     ``row`` is the id of the row that the finding is of.
+    ``follows``: what programs say after a failure of any kind: of a text that names a cause it is no finding.
     """
 
     message: str
@@ -26,6 +27,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     severity: Severity | None = None
     sources: tuple[str, ...] = ()
     row: str = ""
+    follows: bool = False
 
 
 class Detected(Struct, frozen=True, kw_only=True):

@@ -63,7 +63,8 @@ def service_log(scene: Scene) -> Iterator[Finding]:
     """Messages of services about GPUs whose cause is known: each once, with the last line that says so."""
     texts = logs(scene)
     explained: set[str] = set()
-    rows = list(_rows(scene, texts))
+    found = list(_rows(scene, texts))
+    rows = [one for one in found if _is_told(scene, one[0], one[1], found)]
     # What a system has of its own stands for what the same line means elsewhere.
     own = {line for row, _, line in rows if _is_own(row)}
     said = set()
@@ -114,6 +115,15 @@ def _errors(scene: Scene, texts: list[tuple[str, str]], explained: set[str]) -> 
                 reboot=False,
                 sources=scene.matrix.addresses(code.src),
             )
+
+
+def _is_told(scene: Scene, row: LogRow, path: str, found: list[tuple[LogRow, str, str]]) -> bool:
+    """Whether the line of a row is a finding of its own: it names the reason, or nothing else of its kind does."""
+    kind = row.id.partition("-")[0]
+    others = (one for one, place, _ in found if place == path and not one.last)
+    if row.last and any(one.id.partition("-")[0] == kind for one in others):
+        return False
+    return scene.evidence.excerpt or not row.harmless
 
 
 _DRIVERS = ("nvidia ", "nouveau ", "vfio-pci ", "NVRM: ")
@@ -228,6 +238,7 @@ def _finding(scene: Scene, row: HostRow, message: str) -> Finding:
         reboot=False,
         sources=scene.matrix.addresses(row.src),
         row=row.id,
+        follows=isinstance(row, LogRow) and row.harmless,
     )
 
 

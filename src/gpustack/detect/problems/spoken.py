@@ -21,7 +21,7 @@ GRAVE = later(
     r"Conflicting values|filtered out|attempt to install|refusing|zero accessible|"
     r"blocked for more|soft lockup|nobody cared|Link Down|"
     r"WARNING: CPU|not present|should be|restricted|not a shared|only works in|clashes|fatal|incompatible with|"
-    r"undefined reference|required to|No CMAKE_CUDA_COMPILER could|"
+    r"must be non-empty|undefined reference|required to|No CMAKE_CUDA_COMPILER could|"
     r"Consult /var/lib/dkms|exited \d+|giving up|No akmod packages|Kernel \d\S+ not installed|Ignoring nvidia\S*-kmod|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
     r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
