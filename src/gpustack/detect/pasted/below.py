@@ -62,7 +62,7 @@ _ANSWERS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
     (later(r".*\b(tf\.config\.(?:experimental\.)?list_physical_devices\(.GPU.\))"), later(r"\s*(\[\])$")),
     (later(r".*\b(jax\.(?:local_)?devices\(\))"), later(r"\s*(\[CpuDevice\S*\])$")),
 )
-"""Questions for the GPUs in Python, and the answers that say that there is none."""
+"""Questions for the GPUs in Python, and the answers that name no GPU."""
 
 _WHEELS = ("torch", "tensorflow", "jax")
 
