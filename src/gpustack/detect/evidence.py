@@ -32,7 +32,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     too big to keep ("/lib/modules/.../nvidia.ko": "signed"), ``commands`` are keyed by the joined argument list,
     ``rpms`` are lines of tab-separated name, epoch, version, release, architecture, vendor. ``date`` is the day of
     gathering (YYYY-MM-DD), ``live`` tells whether this was the running machine, ``excerpt`` that the host can have
-    files of which nothing was reported.
+    files of which nothing was reported, ``pasted`` is the whole text that somebody pasted in place of a machine.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -48,6 +48,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     date: str = ""
     live: bool = False
     excerpt: bool = False
+    pasted: str = ""
 
     def text(self, *paths: str) -> str | None:
         """The text of the first of these files that was read, or None."""

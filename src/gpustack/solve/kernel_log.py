@@ -48,11 +48,12 @@ class XidAction(Struct, frozen=True, kw_only=True):
 
 
 class Xid(Struct, frozen=True, kw_only=True):
-    """A number of the driver's messages, and the action that it requires."""
+    """A number of the driver's messages, the action that it requires, and what helps beyond that."""
 
     number: int
     says: str
     action: str
+    fix: str = ""
     src: tuple[str, ...] = ()
 
 
@@ -64,10 +65,11 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 class Code(Struct, frozen=True, kw_only=True):
-    """A number inside RmInitAdapter messages."""
+    """A number inside RmInitAdapter messages; with the cure where a stage has one of its own."""
 
     code: int
     says: str
+    fix: str = ""
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -134,7 +136,7 @@ def judge(matrix: Matrix, text: str, *, log: str = "kernel") -> Verdict:
     codes = root.codes or next((one.codes for one in followers if one.codes and _same(one, root)), "")
     return Verdict(
         message=_message(matrix, root, alike, codes, _place_of(root, followers)),
-        fix=_cure(root, followers),
+        fix=_of_stage(matrix, root) or _cure(root, followers),
         when=_when(lines, root.at),
         line=_quoted(root.line),
         then=_named(one.name for one in every if one.key != root.key and (one.key, one.place) in followed),
@@ -174,7 +176,8 @@ def _events(matrix: Matrix, lines: list[str], log: str) -> Iterator[Event]:
 
 def _xid(row: Xid | None, actions: dict[str, XidAction], found: re.Match[str], line: str, at: int) -> Event:
     number, action = int(found[2]), actions.get(row.action) if row else None
-    says, fix = (row.says if row else "its meaning is unknown"), (action.fix if action else "")
+    says = row.says if row else "its meaning is unknown"
+    fix = "; ".join(part for part in (action.fix if action else "", row.fix if row else "") if part)
     recovery = _RECOVERY.search(found[3]) if number == _RECOVERY_XID else None
     asked = recovery[1] if recovery and recovery[1] != _NONE else ""
     if asked:
@@ -238,6 +241,12 @@ def _meaning(matrix: Matrix, codes: str) -> str:
     parts = [f"while {stage}" if stage else "", status]
     told = ": ".join(part for part in parts if part)
     return f" ({told})" if told else ""
+
+
+def _of_stage(matrix: Matrix, root: Event) -> str:
+    """The cure of what the driver was doing with the GPU, where the message tells no other cause."""
+    stage = int(root.codes.strip("()").partition(":")[0], 16) if root.codes and root.key == "rm-init" else None
+    return next((row.fix for row in matrix.rows(SUBJECT, "rm_stages", Code) if row.code == stage), "")
 
 
 def _cure(root: Event, followers: list[Event]) -> str:

@@ -151,9 +151,14 @@ def read_pasted(text: str, matrix: Matrix) -> Evidence | None:
     found = excerpt(entries, _nvml(told, products, query), query)
     for command in told.keys() & {"mokutil --sb-state", "confstr CS_GNU_LIBC_VERSION"}:
         found.commands[command] = CommandOutput(code=0, out=told[command][0])
-    found = replace(found, rpms=tuple(sorted(set(told["rpm"]))))
+    found = replace(found, rpms=tuple(sorted(set(told["rpm"]))), pasted=_plain(text))
     is_empty = not (found.files.keys() - {"/etc/os-release"} or found.commands or found.nvml or found.rpms)
     return None if is_empty else found
+
+
+def _plain(text: str) -> str:
+    """The text without marks of quotes and colours."""
+    return "\n".join(_DECORATION.sub("", raw[:WIDTH]) for raw in text.splitlines())
 
 
 def _told(text: str) -> dict[str, list[str]]:

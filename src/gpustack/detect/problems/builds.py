@@ -237,6 +237,9 @@ def _install(scene: Scene, tool: str) -> str:
 def _other_compiler(scene: Scene, log: BuildLog, kernel: str) -> tuple[str, str]:
     if re.search(_CLANG, log.error):
         return _clang(scene, log, kernel)
+    if (log.compiler or "").startswith("clang"):
+        why = f"The kernel was built with {log.compiler}, the module with gcc."
+        return why, f"install clang, llvm and lld, then `sudo env LLVM=1 dkms autoinstall -k {kernel}`"
     why = f"The kernel was built with {log.compiler or 'another compiler'}, the module with an older one."
     if scene.os.family == "apt" and log.compiler:
         build = f"`sudo env CC={log.compiler} dkms autoinstall -k {kernel}`"

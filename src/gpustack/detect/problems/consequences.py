@@ -41,11 +41,15 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
     everything = {identity for identity, _ in found}
     if scene.evidence.excerpt and any(_is_cause(identity, finding) for identity, finding in found):
         found = [(identity, finding) for identity, finding in found if not finding.follows]
+    over = {name for _, finding in found for name in finding.over}
     builds = [finding for _, finding in found if finding.row.startswith(_BUILDS)]
     told = [
         problem_of(scene, identity, finding)
         for identity, finding in found
-        if not _follows(scene, identity, finding, ids, everything) and not _is_again(finding, builds)
+        if not over & {identity, finding.row}
+        and not everything & {*finding.after}
+        and not _follows(scene, identity, finding, ids, everything)
+        and not _is_again(finding, builds)
     ]
     order = {"block": 0, "warn": 1, "info": 2}
     return tuple(sorted(told, key=lambda problem: order[problem.severity]))
@@ -65,12 +69,18 @@ def _is_again(finding: Finding, builds: list[Finding]) -> bool:
 def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], everything: set[str]) -> bool:
     if finding.row in _NO_MODULE:
         return bool(ids & _OF_MODULE)
-    if finding.row.startswith(_BUILDS):
+    if finding.row.startswith((*_BUILDS, "message/dkms-") if scene.evidence.pasted else _BUILDS):
         return "kernel_too_new" in ids
     if finding.row == "wsl-blocked" or (identity == "detect-nvml" and _BLOCKED in finding.message):
         return "detect-wsl-windows-driver" in ids
+    if identity in {"kernel_too_new", "detect-next-kernel-module"} and scene.evidence.pasted:
+        return bool(
+            everything & {"detect-module-build", *(() if identity == "kernel_too_new" else ("kernel_too_new",))}
+        )
+    if identity == "detect-unexplained-log" and not finding.row and scene.evidence.pasted:
+        return bool(everything - AGE - {identity})
     # A text is an excerpt about one failure: what one of its lines names is why others fail.
-    by_log = {_LOG} if scene.evidence.excerpt else set()
+    by_log = {_LOG, "detect-output"} if scene.evidence.excerpt else set()
     if identity in AGE and scene.evidence.excerpt:
         return bool(everything - AGE)
     if identity != "detect-nvml" or not any(words in finding.message for words in _SILENT):

@@ -255,6 +255,13 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
                 message=f"driver {version} does not build on kernel {kernel}: {rule.says}",
                 fix=f"{cures.plan('driver')} chooses a driver for this kernel, or boot an older kernel",
             )
+    for kernel, version in _unbuilt(scene):
+        rule = builds.ceiling(scene, version, kernel)
+        if rule is not None:
+            yield Finding(
+                message=f"dkms did not build driver {version} for kernel {kernel}: {rule.says}",
+                fix=f"{cures.plan('driver')} chooses a driver for this kernel, or boot an older kernel",
+            )
     logs = {log.path for log in failed_builds(scene.evidence)}
     for folder, names in scene.evidence.listings.items():
         match = re.fullmatch(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/([\d.]+)", folder)
@@ -264,6 +271,15 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
                 message=f"dkms has not finished nvidia {match[1]} for kernel {kernel}; its build folder still exists",
                 fix=builds.rebuild(scene, kernel),
             )
+
+
+def _unbuilt(scene: Scene) -> set[tuple[str, str]]:
+    """The kernel for which dkms did not build a release of the driver, and that, by its last lines in a text."""
+    text = scene.evidence.pasted
+    kernels = set(re.findall(r"Bad return status for module build on kernel: (\S+)", text))
+    versions = set(re.findall(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/([\d.]+)/build/make\.log", text))
+    is_judged = any(log.error for log in failed_builds(scene.evidence))
+    return set() if is_judged or len(kernels) != 1 or len(versions) != 1 else {(kernels.pop(), versions.pop())}
 
 
 def _ceiling(scene: Scene, kernel: str) -> Rule | None:

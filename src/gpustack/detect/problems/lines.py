@@ -209,7 +209,7 @@ class Line(Struct, frozen=True, kw_only=True):
 def unexplained(scene: Scene) -> Iterator[Finding]:
     """Lines that report a failure of the GPU stack and that no row explains, by what they say themselves."""
     found = sorted(_lines(scene), key=lambda line: line.rank)
-    if scene.evidence.excerpt:  # a text is about one failure: the lines that name its cause stand for the rest
+    if scene.evidence.pasted:  # a text is about one failure: the lines that name its cause stand for the rest
         judged = [line for line in found if line.cause]
         found = [line for line in judged if line.cause and line.cause.sure] or judged or found
     told: set[str] = set()

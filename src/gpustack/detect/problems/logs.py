@@ -37,7 +37,7 @@ def kernel_messages(scene: Scene) -> Iterator[Finding]:
 @detects("detect-fabric-log")
 def fabric_messages(scene: Scene) -> Iterator[Finding]:
     """What Fabric Manager said since it last worked."""
-    for path in FABRIC:
+    for path in (*FABRIC, *(("/root/pasted.log",) if scene.evidence.excerpt else ())):
         text = scene.evidence.text(path)
         if text:
             yield from _finding(scene, path, text, "fabric")

@@ -17,7 +17,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """One finding of a detector. An empty ``fix`` defaults to the matrix row's; ``severity`` None to its severity.
 
     ``sources`` are addresses of rows that decide about this finding; without any, the detector's own count.
-    ``row`` is the id of the row that the finding is of.
+    ``row`` is the id of the row that the finding is of, ``over`` the rows and detectors whose findings follow from it,
+    ``after`` detectors next to whose findings it says nothing new.
     ``follows``: what programs say after a failure of any kind: of a text that names a cause it is no finding.
     """
 
@@ -28,6 +29,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     row: str = ""
     follows: bool = False
+    over: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 class Detected(Struct, frozen=True, kw_only=True):

@@ -52,6 +52,7 @@ class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
 
     ``bus``: it names the address of one of the host's GPUs; ``mended``: texts of a later line that takes it back.
     ``unless``: texts of which none stands anywhere in the log: another row explains what this line follows from.
+    ``after``: the same for a pasted text, which is about one failure.
     ``place``: ``inside`` a container, ``outside`` of them. ``demand``: the line names a release that demands a driver.
     ``last``: a program writes it after the line with the reason: told where no other row of its kind, by the first word
     of their ids, tells one of the same log. ``harmless``: a warning without effect, told of a text alone: people ask
@@ -63,6 +64,7 @@ class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
     unlike: tuple[str, ...] = ()
     mended: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     demand: bool = False
     last: bool = False
     harmless: bool = False
@@ -90,13 +92,14 @@ class KernelRow(Struct, frozen=True, kw_only=True):
 
 def view(scene: Scene, *, kernel: str = "") -> HostView:
     """The host as the rules of compatibility see it, with that kernel."""
-    system = scene.os
-    if system.family is None and kernel and scene.evidence.excerpt:
-        system = replace(system, family="")  # a text that names its kernel, and no system, is of a Linux
+    system, environment = scene.os, scene.environment
+    if kernel and scene.evidence.excerpt:  # a text that names its kernel, and no system, is of a plain Linux
+        system = replace(system, family=system.family or "")
+        environment = environment or "bare-metal"
     host = Host(
         os=system,
         arch=scene.arch,
-        environment=scene.environment,
+        environment=environment,
         gpus=scene.gpus,
         nvswitches=scene.nvswitches,
         kernel=kernel,
@@ -146,7 +149,8 @@ def _is_module(scene: Scene, row: HostRow) -> bool:
 
 def _has_gpu(scene: Scene, row: HostRow) -> bool:
     """Whether one GPU fulfils all that the row says about GPUs."""
-    if not (row.compute_capability or row.kind or row.gpus):
+    unknown = not scene.gpus and scene.evidence.excerpt and row.gpus == (".",)
+    if unknown or not (row.compute_capability or row.kind or row.gpus):
         return True
     return any(
         (not row.kind or gpu.kind == row.kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpustack.detect.problems.registry import Finding, detects
@@ -15,6 +16,7 @@ _LIBRARIES = "org.freedesktop.Platform.GL.nvidia-"
 def flatpak(scene: Scene) -> Iterator[Finding]:
     """Flatpaks without the driver libraries of the module that is loaded."""
     names = {path.rpartition("/")[2] for path in scene.evidence.marks if f"/runtime/{_LIBRARIES}" in path}
+    names |= set(re.findall(rf"{re.escape(_LIBRARIES)}[\d-]+\b", scene.evidence.pasted))
     if not names and not _RUNTIMES & scene.evidence.marks.keys():
         return
     if not scene.driver_is_loaded or scene.driver_version is None:

@@ -114,6 +114,7 @@ def _errors(scene: Scene, texts: list[tuple[str, str]], explained: set[str]) -> 
                 severity="warn",
                 reboot=False,
                 sources=scene.matrix.addresses(code.src),
+                row=f"cuda-{code.code}",
             )
 
 
@@ -132,8 +133,6 @@ _DRIVERS = ("nvidia ", "nouveau ", "vfio-pci ", "NVRM: ")
 def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, str, str]]:
     """The rows that hold on this host, each with the log and the last line that says so."""
     folded_logs = [(path, text, text.casefold()) for path, text in texts]
-    # The lines of a text are of one failure, whichever logs they were sorted into.
-    whole = "\n".join(text for _, text in texts) if scene.evidence.excerpt else ""
     above = (path.rpartition("/")[2] for path, mark in scene.evidence.marks.items() if mark == ABOVE)
     places = tuple(place.removeprefix("0000:") for place in (*(gpu.bus_id for gpu in scene.gpus), *above) if place)
     if scene.evidence.excerpt and not places:  # the text does not show the bus: the drivers of GPUs name themselves
@@ -143,7 +142,8 @@ def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, 
             (
                 (path, line)
                 for path, text, folded in folded_logs
-                if row.place in {"", side(scene, path)} and (line := _line(row, text, folded, places, whole))
+                if row.place in {"", side(scene, path)}
+                and (line := _line(row, text, folded, places, scene.evidence.pasted))
             ),
             None,
         )
@@ -262,12 +262,14 @@ def _files_like(scene: Scene, patterns: tuple[str, ...]) -> tuple[str, ...]:
 def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...], whole: str) -> str:
     """The last line with all texts of the row, "" without one; ``folded`` is the text in one case.
 
-    ``whole`` is what explains the line elsewhere, if that is more than its own log.
+    ``whole`` is a pasted text, any line of which may explain this one.
 
     ``places`` are the addresses of the host's GPUs on the bus, of which a row about the bus wants one.
     """
     wants = [words.casefold() for words in row.wants]
-    if not all(words in folded for words in wants) or any(words in (whole or text) for words in row.unless):
+    if not all(words in folded for words in wants) or any(words in text for words in row.unless):
+        return ""
+    if any(words in whole for words in (*row.unless, *row.after)):
         return ""
     for line in reversed(text.splitlines()):
         if row.bus and not any(place in line for place in places):
