@@ -238,7 +238,7 @@ _OF_MESSAGES = (
     b"shard process was signaled to shutdown with signal ", b"shared data", b"shared memory segment", b"shm/nccl-",
     b"-436207360", b"-436207616", b"missing endbr", b"0xe6000000", b"0xe6000100", b"3858759680",
     b"3858759936", b"application of patch ", b"modules won't be signed", b"trivial-auto-var-init",
-    b"zero-call-used-regs", b"sign-file: ", b"preempt_rt kernel", b"prime-run: ",
+    b"zero-call-used-regs", b"sign-file: ", b"preempt_rt kernel", b"prime-run: ", b"permission to change clocks",
     b"min-function-alignment", b"cannot use keyword ", b"cannot be defined via ", b"power management limit",
     b"existing package manager installation",
     b"exclude filtering for argument", b"inconsistent kernel versions", b"kmod-nv", b"makeself", b"xorg-x11-drv-nv",

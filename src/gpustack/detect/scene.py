@@ -20,6 +20,9 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Copy, Environment, Gpu, KernelModule, OperatingSystem
 from gpustack.model.places import System, find_system
 
+BY_NAME = ("kind", "nvenc", "architecture", "open_module", "driver_first", "driver_last")
+"""What the name of a GPU tells where several devices have that name."""
+
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One machine, parsed. ``told`` are the values of os-release; ``system`` is the matrix row that covers it."""
@@ -246,7 +249,7 @@ def _gpu(products: Products, function: PciFunction, by_bus: dict[str | None, dic
     if product is not None:
         return gpu_of(product, **seen, **split)
     own = {"name": _string(answer.get("name")), "pci_id": f"10de:{device}" if device else None}
-    more = {field: answer[field] for field in ("kind", "nvenc", "architecture") if answer.get(field) is not None}
+    more = {field: answer[field] for field in BY_NAME if answer.get(field) is not None}
     return msgspec.convert({**own, **more, **seen, **split}, Gpu)
 
 

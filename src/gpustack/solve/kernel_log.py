@@ -244,9 +244,13 @@ def _meaning(matrix: Matrix, codes: str) -> str:
 
 
 def _of_stage(matrix: Matrix, root: Event) -> str:
-    """The cure of what the driver was doing with the GPU, where the message tells no other cause."""
-    stage = int(root.codes.strip("()").partition(":")[0], 16) if root.codes and root.key == "rm-init" else None
-    return next((row.fix for row in matrix.rows(SUBJECT, "rm_stages", Code) if row.code == stage), "")
+    """The cure of why it failed or of what the driver was doing with the GPU, where one of these has its own."""
+    if not root.codes or root.key != "rm-init":
+        return ""
+    stage, status = (int(part, 16) for part in root.codes.strip("()").split(":")[:2])
+    found = (("rm_statuses", status), ("rm_stages", stage))
+    rows = (row for table, number in found for row in matrix.rows(SUBJECT, table, Code) if row.code == number)
+    return next((row.fix for row in rows if row.fix), "")
 
 
 def _cure(root: Event, followers: list[Event]) -> str:

@@ -37,6 +37,7 @@ from gpustack.detect.pasted.lines import LOG, kind_of
 from gpustack.detect.pasted.prose import is_wsl, jetson, told_in
 from gpustack.detect.probes import DOCKER, QUERY
 from gpustack.detect.products import Products
+from gpustack.detect.scene import BY_NAME
 from gpustack.detect.system_names import parse_system
 from gpustack.errors import GpustackError, UsageError
 from gpustack.matrix.index import Matrix
@@ -300,5 +301,5 @@ def _gpu(name: str, bus: str, products: Products) -> dict[str, Any]:
     except GpustackError:
         return told
     device = int(known.pci_id[5:], 16) << 16 | 0x10DE if known.pci_id else None
-    told |= {} if device else {"kind": known.kind, "nvenc": known.nvenc, "architecture": known.architecture}
+    told |= {} if device else {field: getattr(known, field) for field in BY_NAME}
     return {**told, "compute_capability": known.compute_capability, "device_id": device}

@@ -12,7 +12,7 @@ from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import view
 from gpustack.detect.scene import Scene
 from gpustack.model.facts import Rule
-from gpustack.versions import is_within
+from gpustack.versions import is_within, version_key
 
 DKMS_PACKAGES = r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|dkms-nvidia|nvidia.*-dkms"
 """Packages of every system whose modules dkms builds."""
@@ -280,9 +280,23 @@ def clang_missing(scene: Scene) -> Iterator[Finding]:
 
 def _newer_driver(scene: Scene, log: BuildLog, kernel: str) -> str:
     branch = log.version.partition(".")[0]
+    last = next((gpu for gpu in scene.gpus if gpu.driver_last == branch), None)
+    if last is not None and not _has_newer(scene, log.version):
+        return (
+            f"boot {_before(scene, kernel)}: {branch} is the last branch for {last.called} and has no newer release; "
+            "distributions' packages of it have patches for later kernels (Arch: the AUR's, Debian: the tesla ones)"
+        )
     akmods = f", then {rebuild(scene, kernel)}" if scene.installed("akmod-nvidia.*") else ""
     plan = cures.plan(f"driver>{log.version}") if branch.isdigit() else cures.plan("driver")
     return f"{plan} installs a newer release{akmods}; or boot {_before(scene, kernel)}"
+
+
+def _has_newer(scene: Scene, version: str) -> bool:
+    """Whether the facts know a later release of that branch."""
+    branch = version.partition(".")[0]
+    rows = scene.matrix.rows("driver", "releases", dict)
+    found = (str(row["version"]) for row in rows)
+    return any(one.partition(".")[0] == branch and version_key(one) > version_key(version) for one in found)
 
 
 def _other_kernel(scene: Scene, kernel: str) -> str:
