@@ -79,7 +79,7 @@ class Frameworks {
     return merged({ conflicts: [{ kind: "framework", between: [`${name}${wanted}`, `platform: ${here}`],
       reason: everywhere[0].only ? `${name}${wanted} runs on ${names.join(", ")} only: ${everywhere[0].only}.`
         : `No wheel of ${name}${wanted} is for ${here}; there are wheels for ${names.join(", ")}.`,
-      sources: unique([...pages(this.facts, everywhere[0].src), ...pages(this.facts, everywhere[0].only_src ?? [])]) }] });
+      sources: pages(this.facts, [...everywhere[0].src, ...(everywhere[0].only_src ?? [])]) }] });
   }
 
   *extended(chosen, names) {
@@ -168,14 +168,14 @@ class Frameworks {
       if (build) chosen[name] = build;
     }
     for (const build of Object.values(chosen)) {
-      for (const name of Object.keys(build.requires ?? {})) {
+      for (const [name, wanted] of Object.entries(build.requires ?? {})) {
         const one = BINDING.includes(name) ? this.required(name, { [build.component]: build })[0] : undefined;
         if (!one) continue;
         const [refused] = this.judge(one).conflicts;
         if (refused) {
           return merged({ conflicts: [{ kind: "framework", between: [namedBuild(build), ...refused.between.slice(1)],
-            reason: `${namedBuild(build)} requires ${namedBuild(one)}. ${refused.reason}`, sources: refused.sources }],
-            hints: this.hints(build) });
+            reason: `${namedBuild(build)} requires ${name}${wanted}. ${refused.reason}`, sources: refused.sources }],
+            hints: this.otherIndex(build, name, wanted) ?? this.hints(build) });
         }
         const broken = this.broken(one, chosen);
         if (broken) return merged({ conflicts: [broken] });
@@ -184,6 +184,14 @@ class Frameworks {
     const names = Object.entries(this.asked).map(([name, text]) => `${name}${text}`).join(", ");
     return merged({ conflicts: [{ kind: "framework", between: Object.keys(this.asked),
       reason: `No set of builds of ${names} that the facts know keeps all pins and runs here.`, sources: [] }] });
+  }
+
+  // The build of a required framework in an index of its own that runs here.
+  otherIndex(build, name, wanted) {
+    if (build.code === "cuda" && !build.cuda && wanted.startsWith("==")) return undefined; // for which CUDA is unknown
+    const one = this.builds(name).find((other) => other.local && isWithin(other.v, wanted) &&
+      !this.judge(other).conflicts.length && !this.broken(other, { [build.component]: build }));
+    return one && [`compatible with ${namedBuild(build)}: ${namedBuild(one)} (${indexOption(one)})`];
   }
 
   hints(refused) {

@@ -11,7 +11,7 @@ from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.frameworks.catalog import Catalog, platform_of
 from gpustack.solve.frameworks.judge import PROPERTIES, Judge, no_wheel, platforms_of
-from gpustack.solve.frameworks.neighbours import breach
+from gpustack.solve.frameworks.neighbours import breach, doubt
 from gpustack.solve.frameworks.remarks import remarks
 from gpustack.solve.question import Question, is_meant
 from gpustack.solve.unknown import around
@@ -37,11 +37,7 @@ class Frameworks:
     """The frameworks of one question."""
 
     def __init__(
-        self,
-        question: Question,
-        requirements: tuple[Requirement, ...],
-        *,
-        properties: tuple[str, ...] = PROPERTIES,
+        self, question: Question, requirements: tuple[Requirement, ...], *, properties: tuple[str, ...] = PROPERTIES
     ) -> None:
         self.question = question
         self.asked = {one.component: one.versions for one in requirements}
@@ -196,7 +192,7 @@ class Frameworks:
             is_shared = (
                 self._bound_to(build, other) or self._bound_to(other, build) or self._share_libraries(build, other)
             )
-            if mine and its and is_shared and _major(mine) != _major(its):
+            if mine and its and is_shared and mine.split(".")[0] != its.split(".")[0]:
                 reason = f"{build.named} is built for CUDA {mine}, {other.named} for CUDA {its}"
                 return self._pair(build, other, f"{reason}: each loads the libraries of its own major release")
         return None
@@ -264,23 +260,34 @@ class Frameworks:
                 return Findings(conflicts=(broken,), hints=self._pair_hints(build, chosen))
             chosen[name] = build
         for build in list(chosen.values()):
-            for name in pins(build.requires):
+            for name, wanted in pins(build.requires).items():
                 needed = self._required(name, {build.component: build}) if name in _BINDING else ()
                 for one in needed[:1]:
                     if refused := self.judge.of(one).conflicts:
-                        reason = f"{build.named} requires {one.named}. {refused[0].reason}"
                         conflict = Conflict(
                             kind="framework",
                             between=(build.named, *refused[0].between[1:]),
-                            reason=reason,
+                            reason=f"{build.named} requires {name}{wanted}. {refused[0].reason}",
                             sources=refused[0].sources,
                         )
-                        return Findings(conflicts=(conflict,), hints=self._hints(build))
+                        return Findings(
+                            conflicts=(conflict,), hints=self._other_index(build, name) or self._hints(build)
+                        )
                     if (broken := self._broken(one, chosen)) is not None:
                         return Findings(conflicts=(broken,))
         names = ", ".join(f"{name}{text}" for name, text in self.asked.items())
         reason = f"No set of builds of {names} that the facts know keeps all pins and runs here."
         return Findings(conflicts=(Conflict(kind="framework", between=tuple(self.asked), reason=reason),))
+
+    def _other_index(self, build: Build, name: str) -> tuple[str, ...]:
+        """The build of a required framework in an index of its own that runs here."""
+        wanted = pins(build.requires)[name]
+        for one in self.catalog.builds(name):
+            if not one.local or not is_within(one.version, wanted) or doubt(self.catalog, build, one):
+                continue
+            if self.judge.here(one) and not self.judge.of(one).conflicts and self._broken(one, {name: build}) is None:
+                return (f"compatible with {build.named}: {one.named} ({one.index_option})",)
+        return ()
 
     def _hints(self, refused: Build) -> tuple[str, ...]:
         """A build of the same release that runs here, else the newest release that does."""
@@ -384,10 +391,6 @@ def _means(range_text: str, build: Build) -> bool:
     if plus:
         return build.local == local and is_meant(number, build.version)
     return not build.local and (not range_text or is_meant(range_text, build.version))
-
-
-def _major(cuda: str) -> str:
-    return cuda.partition(".")[0]
 
 
 def framework_findings(question: Question, requirements: tuple[Requirement, ...]) -> Findings:

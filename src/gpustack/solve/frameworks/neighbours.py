@@ -89,6 +89,8 @@ def _doubt_of_code(catalog: Catalog, one: Build, torch: Build) -> str:
     if row is not None and not row.refused and not is_here:
         made = f"the wheels of {one.named} are for torch {in_words(row.torch)} of CUDA {in_words(row.cuda)}"
         return f"{made}; whether it can be compiled for {torch.named} is unknown"
+    if one.code == "cuda" and torch.local and exact(pins(one.requires).get("torch", "")) and not catalog.cuda_of(one):
+        return f"{one.named} with {torch.named}: the CUDA that it is built for is unknown"
     if one.component == "flash-attn" and row is None:
         return (
             f"for which PyTorch there are wheels of {one.named} is unknown; whether it loads with {torch.named} is too"

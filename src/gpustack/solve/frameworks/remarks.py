@@ -109,14 +109,25 @@ def _beside_system(judge: Judge, build: Build, *, is_alone: bool) -> Findings:
     return Findings()
 
 
+def _tensorrt(judge: Judge, build: Build) -> Findings:
+    """Whether a TensorRT that is asked about is one that a build requires."""
+    asked = "tensorrt" in judge.question.asked
+    wanted = pins(build.requires).get("tensorrt", "")
+    if asked and build.component == "tensorrt-llm" and not wanted:
+        reason = f"{build.named} with TensorRT of the system: which release it requires is unknown"
+        return Findings(unknown=(Unknown(reason=reason, sources=judge.question.matrix.addresses(build.src)),))
+    there = next((one.version for one in judge.question.candidates("tensorrt")), "") if asked else ""
+    if not there or not wanted or is_within(there, wanted):
+        return Findings()
+    reason = f"{build.named} requires tensorrt{wanted}; this is TensorRT {there}."
+    return _conflict(judge, build, f"tensorrt=={there}", reason, build.src)
+
+
 def _libraries(judge: Judge, build: Build, *, is_alone: bool) -> Findings:
     """What a toolkit or library of the system means for a build: nothing, if the build has its own."""
     if build.code == "library":
         return _beside_system(judge, build, is_alone=is_alone)
-    question, found = judge.question, Findings()
-    if build.component == "tensorrt-llm" and "tensorrt" in question.asked:
-        reason = f"{build.named} with TensorRT of the system: which release it requires is unknown"
-        found += Findings(unknown=(Unknown(reason=reason, sources=question.matrix.addresses(build.src)),))
+    question, found = judge.question, _tensorrt(judge, build)
     mine = judge.catalog.cuda_of(build)
     own = pins(build.requires)
     for name, word in _LIBRARIES.items():
