@@ -28,6 +28,10 @@ _SERVICES = "/var/log/daemon.log"
 _LOADED = ("NVRM", "nvidia-", "nvrm-nvlog")
 """What the script looks for in logs."""
 
+_HOME, _SHORT = "/root/", 400
+"""A log of a program that somebody pasted is kept whole up to so many lines: what stands next to a line about GPUs
+tells where it is from."""
+
 _ISSUE = re.compile(r"^(Ubuntu|Debian GNU/Linux|Arch Linux|Fedora Linux|Fedora release)(?: (\d+(?:\.\d+)?))?")
 _ISSUE_IDS = {"Ubuntu": "ubuntu", "Debian GNU/Linux": "debian", "Arch Linux": "arch"}
 _LSPCI = re.compile(r"^(?:([0-9a-f]{4}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ")
@@ -56,6 +60,10 @@ def excerpt(entries: Entries, nvml: dict[str, Any] | None, query: str = "") -> E
     """The evidence of a host of which a text has only these files: what it does not hold is not said to be missing."""
     found = evidence_of(Capture(entries=entries))
     kernel = found.files.pop(KERNEL, "")
+    for path in found.files:
+        _, text = entries.get(path, ("t", ""))
+        if path.startswith(_HOME) and isinstance(text, str) and text.count("\n") <= _SHORT:
+            found.files[path] = text
     said = {"dmesg": kernel, QUERY: query}
     commands = {**found.commands, **{name: CommandOutput(code=0, out=out) for name, out in said.items() if out}}
     marks = {name: mark for name, mark in found.marks.items() if mark != "absent"}

@@ -9,12 +9,14 @@ from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.releases import differ
 from gpustack.detect.scene import Scene
 from gpustack.model.nvml import DAMAGED, DAMAGED_FIX, SUBJECT, NvmlError
+from gpustack.patterns import later
 
 _OPTIONAL = ("/var/log/", "/sys/firmware/", "/root/", "/home/")
 _DENIED = "Permission denied"
 _NEWEST = "2900"
 """Above this begin the device ids of the newest families."""
 
+_LXC = later(r"\bLXC\b|\blxc\.|\bIncus\b|\bLXD\b")
 _BLOCKED = 17
 _NOT_LOADED = 9
 _DIFFERS = "version mismatch"
@@ -115,6 +117,12 @@ def nvml_error(scene: Scene) -> Iterator[Finding]:
         fix = row.fix if row else "check `dmesg | grep NVRM`; if the library differs from the loaded module, reboot"
         if DAMAGED in error:
             fix = DAMAGED_FIX
+        elif _DIFFERS in error and scene.evidence.excerpt and _tells_of_lxc(scene):
+            fix = (
+                "in the LXC container install the driver's libraries in the release of the host's module (`cat "
+                "/proc/driver/nvidia/version`; a .run file with --no-kernel-module), and hold them there: both move "
+                "together"
+            )
         yield Finding(
             message=f"the driver does not answer through NVML: {error}" + (f": {row.cause}" if row else ""),
             fix=f"{fix}; systemd-nspawn needs DeviceAllow=/dev/nvidia0 rw (and nvidiactl, nvidia-uvm)"
@@ -123,6 +131,11 @@ def nvml_error(scene: Scene) -> Iterator[Finding]:
             sources=scene.matrix.addresses(row.src) if row else (),
             follows=row is not None and row.code == _NOT_LOADED,
         )
+
+
+def _tells_of_lxc(scene: Scene) -> bool:
+    """Whether a pasted text is about an LXC container, whose module is the one of its host."""
+    return any(_LXC.search(text) for path, text in scene.evidence.files.items() if path.startswith("/root/"))
 
 
 @detects("detect-version-file")

@@ -283,7 +283,8 @@ def _not_added(scene: Scene, line: str) -> Cause | None:
     """A program of the driver that a container lacks, where its host has the driver."""
     found = _PROGRAM.search(line)
     name = next(one for one in found.groups() if one).rpartition("/")[2] if found else ""
-    if _owner(name) != "driver" or not scene.driver_is_loaded or scene.environment == "container":
+    has_driver = scene.driver_is_loaded or (scene.evidence.excerpt and _ENGINE.search(line))  # a text seldom tells
+    if _owner(name) != "driver" or not has_driver or scene.environment == "container":
         return None
     return Cause(
         says=f"the container has no {name}: the driver of this host was not added to it, as where an engine starts "

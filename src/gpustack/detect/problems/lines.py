@@ -4,13 +4,11 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from msgspec import Struct
-
 from gpustack.detect.problems import builds, compiling, faults, resolvers, states
 from gpustack.detect.problems.loading import MISSING
 from gpustack.detect.problems.logs import has_fault
-from gpustack.detect.problems.phrases import Cause, may_state, stated
-from gpustack.detect.problems.programs import Program, writer
+from gpustack.detect.problems.phrases import may_state, stated
+from gpustack.detect.problems.programs import Line, Program, writer
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import KernelRow, LogRow, is_like
 from gpustack.detect.problems.signs import (
@@ -23,6 +21,7 @@ from gpustack.detect.problems.signs import (
     quoted,
     sandboxed,
     side,
+    stands,
 )
 from gpustack.detect.problems.spoken import GRAVE, LEVEL
 from gpustack.detect.scene import Scene
@@ -74,7 +73,8 @@ HARMLESS = later(
     r"(?<!option will be )ignor(?:ing|ed)(?!: Missing dependencies| nvidia\S*-kmod as|, or old ones)|"
     r"NUMA node|"
     r"to perform barrier as devices used by this process|GPU device discovery failed|Delay kernel timed out|"
-    r"has no holdoff time|Custom allreduce is disabled|libnccl-(?:net|tuner|profiler)|libibverbs|"
+    r"Unable to find image '[^']+' locally|has no holdoff time|Custom allreduce is disabled|"
+    r"libnccl-(?:net|tuner|profiler)|libibverbs|"
     r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|"
     r"Failed to load module \"(?:nv|fbdev|vesa|nouveau)\"|Unable to load: nvidia-installer ncurses|"
     r"(?<!ter-)gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
@@ -139,6 +139,8 @@ _AFTER = later(
     r"Failed to create an execution context|Executor worker returned error|create_\w+_bin(?::\d+)?>?:? .*failed|"
     r"CUDA SETUP: CUDA detection failed|llama runner (?:process has )?terminated|failed to run custom build command|"
     r"Could not initialize the CUDA driver API|Failed to load CUDA symbols|"
+    r"Failed to create symlinks under /dev/char|Verify all devices in group \d+ are bound to vfio|"
+    r"Failed to reset GPUs?: |"
     r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models|"
     r"factory function returned nullptr|has no attribute 'create_execution_context'|failed checking for nvcc|"
     r"Impossible to convert between the formats|Plugin not found, are the plugin name|UCX +ERROR no \w+|"
@@ -147,14 +149,6 @@ _AFTER = later(
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 
-_DAEMONS = later(
-    r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi|nvidia-imex|nv-hostengine|nvidia-vgpu-mgr|"
-    r"nvidia-powerd|"
-    r"nvidia-persistenced|nvidia-device-plugin|nvidia-mig-(?:manager|parted)|modprobe: (?:ERROR|FATAL)|NVRM|"
-    r"fabric ?manager|"
-    r"nvidia-gridd|slurmd?\b.*(?:gres|gpu|nvml)",
-    re.IGNORECASE,
-)
 _JUDGED = later(r"NVRM: Xid \(|nvidia-gridd: Failed to acquire licen[cs]e|_kgspLogRpcTimeout")
 """The table of Xids judges the ones, also those of programs, the state of the licence and a row of the kernel's log
 the others."""
@@ -174,35 +168,6 @@ _WHILE_FAULTY = later(
 
 _OF_KERNEL = {"dmesg", "journalctl", "/var/log/kern.log", "/var/log/dmesg"}
 _VARYING = later(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
-
-
-class Line(Struct, frozen=True, kw_only=True):
-    """A grave line of a log that no fact explains, how often it comes, and what it says by itself."""
-
-    path: str
-    text: str
-    count: int
-    cause: Cause | None
-    program: Program | None = None
-
-    @property
-    def rank(self) -> tuple[bool, bool, bool]:
-        """The gravest first: causes that this host shows, then causes, then failures of NVIDIA's own daemons."""
-        return (
-            self.cause is None or not self.cause.sure,
-            self.cause is None,
-            not _DAEMONS.search(self.text),
-        )
-
-    @property
-    def follows(self) -> bool:
-        """Whether a program only says that it failed: for the reason that it gave, where it gave one."""
-        return self.cause is None and self.program is not None
-
-    @property
-    def is_vague(self) -> bool:
-        """Whether the driver reports that something failed, and nothing says what that comes from."""
-        return "NVRM" in self.text and (self.cause is None or not self.cause.sure)
 
 
 @detects("detect-unexplained-log")
@@ -254,18 +219,20 @@ def _fixes(line: Line) -> Iterator[str]:
 
 def _lines(scene: Scene) -> Iterator[Line]:
     known = _Known(scene)
-    for path, text in logs(scene):
-        found = list(_in_log(scene, known, path, text))
+    texts = logs(scene)
+    whole = "\n".join(text for _, text in texts) if scene.evidence.excerpt else ""
+    for path, text in texts:
+        found = list(_in_log(scene, known, path, text, whole or text))
         known.told.update((path, line.program) for line in found if line.cause and line.cause.sure)
         found = [line for line in found if not line.follows or (path, line.program) not in known.told]
         telling = [line for line in found if not _AFTER.search(line.text)]
-        if any(line.is_vague for line in telling) and _is_told(known, telling, text):
+        if any(line.is_vague for line in telling) and _is_told(known, telling, whole or text):
             telling = [line for line in telling if not line.is_vague]
             found = telling
-        if scene.evidence.excerpt and (any(_is_named(line) for line in telling) or _is_explained(known, text)):
+        if scene.evidence.excerpt and (any(_is_named(line) for line in telling) or _is_explained(known, whole or text)):
             found, telling = ([line for line in lines if _is_named(line)] for lines in (found, telling))
         # Most logs have no such line, and asking the rows about every line costs as much as the rest of detect.
-        if telling or (found and not _is_explained(known, text)):
+        if telling or (found and not _is_explained(known, whole or text)):
             yield from telling or found[:1]
 
 
@@ -288,8 +255,11 @@ def _is_told(known: "_Known", telling: list[Line], text: str) -> bool:
     )
 
 
-def _in_log(scene: Scene, known: "_Known", path: str, text: str) -> Iterator[Line]:
-    """The grave lines of one log, the last first; lines that differ in numbers only are one."""
+def _in_log(scene: Scene, known: "_Known", path: str, text: str, whole: str) -> Iterator[Line]:
+    """The grave lines of one log, the last first; lines that differ in numbers only are one.
+
+    ``whole`` is all that was said with them, where another line may tell more.
+    """
     here = bool(scene.gpus) or scene.environment in {"container", "jetson", "wsl"} or scene.evidence.excerpt
     kinds: dict[str, tuple[str, int]] = {}
     for line in text.splitlines():
@@ -306,13 +276,14 @@ def _in_log(scene: Scene, known: "_Known", path: str, text: str) -> Iterator[Lin
         if MISSING.search(line) or _JUDGED.search(line) or known.explains(line):
             known.told.add((path, program))
             continue
-        if _WHILE_FAULTY.search(line) and has_fault(scene):
-            continue
-        if known.precedes(line):
+        if known.precedes(line) or (_WHILE_FAULTY.search(line) and has_fault(scene)):
             continue
         from gpustack.detect.problems.grammar import cause  # noqa: PLC0415 (few hosts have such a line)
 
         judged = cause(scene, line, inside=side(scene, path) == "inside")
+        if judged is not None and any(words in whole for words in judged.unless):
+            known.told.add((path, program))
+            continue
         if judged is None and program is None and not STACK.search(line):
             continue
         quiet = bool(_QUIET.search(line))
@@ -337,7 +308,14 @@ class _Known:
     @cached_property
     def _rows(self) -> list[LogRow]:
         rows = self._scene.matrix.rows("driver-errors", "service_log", LogRow)
-        return [row for row in rows if row.mended or is_like(self._scene, row)]
+        texts = [text for _, text in logs(self._scene)]
+        if self._scene.evidence.excerpt:
+            texts = ["\n".join(texts)]
+        return [
+            row
+            for row in rows
+            if (row.mended or is_like(self._scene, row)) and (not row.near or any(stands(row, text) for text in texts))
+        ]
 
     @cached_property
     def _codes(self) -> list[Code]:

@@ -21,6 +21,7 @@ class Cause(Struct, frozen=True, kw_only=True):
 
     ``general``: what the name of an error or a common phrase means everywhere, and not what this program says.
     ``row`` is the kind and the id of the row of phrases that says so.
+    ``unless``: texts that stand near the line where another one tells its cause.
     """
 
     says: str
@@ -28,6 +29,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     sure: bool = False
     row: str = ""
     general: bool = False
+    unless: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
 
@@ -35,6 +37,7 @@ class Phrase(Struct, frozen=True, kw_only=True):
     """A row of the phrases: the groups of ``like`` stand in ``says`` and ``fix``.
 
     ``symptom``: several failures end with this line, of which the log may name the one.
+    ``unless``: texts of the log that tell more than the line.
     ``words``, in lower case: every line that ``like`` finds holds one of them; () where that is not known.
     """
 
@@ -46,6 +49,7 @@ class Phrase(Struct, frozen=True, kw_only=True):
     order: int = 0
     sure: bool = False
     symptom: bool = False
+    unless: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
@@ -60,7 +64,9 @@ def said(scene: Scene, of: str, line: str) -> Cause | None:
     general = row.symptom or of in _GENERAL
     told = f"{row.of}/{row.id}"
     says, fix = row.says.format(**words), row.fix.format(**words)
-    return Cause(says=says, fix=fix, sure=row.sure, row=told, general=general, src=row.src)
+    return Cause(
+        says=says, fix=fix, sure=row.sure, row=told, general=general, unless=row.unless, src=row.src
+    )
 
 
 def _near(scene: Scene, of: str, text: str) -> Iterator[Phrase]:

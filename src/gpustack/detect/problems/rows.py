@@ -53,6 +53,8 @@ class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
     ``bus``: it names the address of one of the host's GPUs; ``mended``: texts of a later line that takes it back.
     ``unless``: texts of which none stands anywhere in the log: another row explains what this line follows from.
     ``after``: the same for a pasted text, which is about one failure.
+    ``near``: expressions of which one is found anywhere in the log, in any case: they tell where the line is from. Such
+    a row stands for what the same line means elsewhere.
     ``place``: ``inside`` a container, ``outside`` of them. ``demand``: the line names a release that demands a driver.
     ``last``: a program writes it after the line with the reason: told where no other row of its kind, by the first word
     of their ids, tells one of the same log. ``harmless``: a warning without effect, told of a text alone: people ask
@@ -65,6 +67,7 @@ class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
     mended: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
     demand: bool = False
     last: bool = False
     harmless: bool = False

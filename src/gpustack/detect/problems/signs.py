@@ -65,12 +65,12 @@ def service_log(scene: Scene) -> Iterator[Finding]:
     explained: set[str] = set()
     found = list(_rows(scene, texts))
     rows = [one for one in found if _is_told(scene, one[0], one[1], found)]
-    # What a system has of its own stands for what the same line means elsewhere.
-    own = {line for row, _, line in rows if _is_own(row)}
+    # What a system or a kind of cluster has of its own stands for what the same line means elsewhere.
+    own = {line: max(_place(row) for row, _, told in rows if told == line) for _, _, line in rows}
     said = set()
     for row, path, line in rows:
         explained.add(line)
-        if (_is_own(row) or line not in own) and (row.says, line) not in said:
+        if _place(row) == own[line] and (row.says, line) not in said:
             said.add((row.says, line))
             here = f"{about_host(scene)}{_here(scene, line)}{_encoder(scene, row, line)}"
             finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{here})")
@@ -130,9 +130,15 @@ def _is_told(scene: Scene, row: LogRow, path: str, found: list[tuple[LogRow, str
 _DRIVERS = ("nvidia ", "nouveau ", "vfio-pci ", "NVRM: ")
 
 
+def _place(row: LogRow) -> tuple[bool, bool]:
+    """How much a row knows of the place that its line is from."""
+    return bool(row.near), bool(row.os) or row.environment == ("wsl",)
+
+
 def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, str, str]]:
     """The rows that hold on this host, each with the log and the last line that says so."""
     folded_logs = [(path, text, text.casefold()) for path, text in texts]
+    whole = "\n".join(text for _, text in texts) if scene.evidence.excerpt else ""
     above = (path.rpartition("/")[2] for path, mark in scene.evidence.marks.items() if mark == ABOVE)
     places = tuple(place.removeprefix("0000:") for place in (*(gpu.bus_id for gpu in scene.gpus), *above) if place)
     if scene.evidence.excerpt and not places:  # the text does not show the bus: the drivers of GPUs name themselves
@@ -143,17 +149,14 @@ def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, 
                 (path, line)
                 for path, text, folded in folded_logs
                 if row.place in {"", side(scene, path)}
-                and (line := _line(row, text, folded, places, scene.evidence.pasted))
+                and (line := _line(row, text, folded, places))
+                and stands(row, whole or text)
+                and not any(words in whole for words in row.after)
             ),
             None,
         )
         if found is not None and is_like(scene, row):
             yield row, *found
-
-
-def _is_own(row: LogRow) -> bool:
-    """Whether the row is about one system only, or about WSL."""
-    return bool(row.os) or row.environment == ("wsl",)
 
 
 def side(scene: Scene, path: str) -> str:
@@ -259,17 +262,20 @@ def _files_like(scene: Scene, patterns: tuple[str, ...]) -> tuple[str, ...]:
     return scene.files_like[patterns]
 
 
-def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...], whole: str) -> str:
-    """The last line with all texts of the row, "" without one; ``folded`` is the text in one case.
+def stands(row: LogRow, text: str) -> bool:
+    """Whether a log, or all of a pasted text, has what the row wants near its line, and nothing that explains it."""
+    return not any(words in text for words in row.unless) and (
+        not row.near or any(re.search(like, text, re.IGNORECASE | re.MULTILINE) for like in row.near)
+    )
 
-    ``whole`` is a pasted text, any line of which may explain this one.
+
+def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
+    """The last line with all texts of the row, "" without one; ``folded`` is the text in one case.
 
     ``places`` are the addresses of the host's GPUs on the bus, of which a row about the bus wants one.
     """
     wants = [words.casefold() for words in row.wants]
-    if not all(words in folded for words in wants) or any(words in text for words in row.unless):
-        return ""
-    if any(words in whole for words in (*row.unless, *row.after)):
+    if not all(words in folded for words in wants):
         return ""
     for line in reversed(text.splitlines()):
         if row.bus and not any(place in line for place in places):
