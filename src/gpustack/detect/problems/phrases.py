@@ -64,9 +64,7 @@ def said(scene: Scene, of: str, line: str) -> Cause | None:
     general = row.symptom or of in _GENERAL
     told = f"{row.of}/{row.id}"
     says, fix = row.says.format(**words), row.fix.format(**words)
-    return Cause(
-        says=says, fix=fix, sure=row.sure, row=told, general=general, unless=row.unless, src=row.src
-    )
+    return Cause(says=says, fix=fix, sure=row.sure, row=told, general=general, unless=row.unless, src=row.src)
 
 
 def _near(scene: Scene, of: str, text: str) -> Iterator[Phrase]:
