@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from gpustack.detect.problems.capabilities import outside
 from gpustack.detect.problems.compiling import compiled
 from gpustack.detect.problems.cures import plan, programs, source_of
 from gpustack.detect.problems.demands import plan_for
@@ -384,7 +385,7 @@ def _package(_: Scene, line: str) -> Cause | None:
 
 
 JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
-    _ptx, exhausted, refused, compiled, graphical, fault, stated, _symbol, _library, _module, _program, _status,
-    transaction, _package,
+    _ptx, exhausted, outside, refused, compiled, graphical, fault, stated, _symbol, _library, _module, _program,
+    _status, transaction, _package,
     denied, missing, _text, system, plain,
 )  # fmt: skip

@@ -56,8 +56,8 @@ _OF_PROGRAMS = later(r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719
 
 OTHERS = later(
     r"sshd\b|CRON\b|sudo\b|"
-    r"polkit|packagekitd|fwupd|tracker-(?:miner|extract)|"
-    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|(?<![A-Z_])level=debug(?!.*vmconsole=)|\bMali\b|habana|"
+    r"polkit|packagekitd|fwupd|tracker-(?:miner|extract)|amdgpu|"
+    r"radeon|\bi915\b|\brocm(?! MI300\+)|\bhip\b|intel_gpu|(?<![A-Z_])level=debug(?!.*vmconsole=)|\bMali\b|habana|"
     r"(?-i:(?<!=)\bDEBUG\b)(?!.*produced output: )",
     re.IGNORECASE,
 )
