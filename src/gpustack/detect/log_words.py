@@ -262,6 +262,8 @@ _OF_MESSAGES = (
     b"100% cpu", b"requires more system memory",
     b"items of ancdata", b"+cpu', false", b"+cpu', none",
     b"._scaled_mm", b"weights only load failed", b".0) - (",
+    b"gatedrepoerror", b"access to model ", b"gated repo", b"detected host platform", b"seconds waiting for clients",
+    b"expandable_segments", b"tensor parallel size", b"quantized weight shape", b"trtexec: ", b"model architectures [",
     b" blas = 0", b" none false", b"n_classes", b"_val >= zero", b"srcselectdimsize",
     b"sizes[i]", b"or newer architecture is required", b"killed signal terminated", b"died due to signal",
     b"internal compiler error: killed", b"externally-managed-environment",

@@ -10,7 +10,7 @@ from gpustack.detect.environments.parse import Found
 from gpustack.detect.environments.rows import SUBJECT, Binary, SameFiles, WithoutCuda
 from gpustack.detect.scene import Scene
 from gpustack.model.facts import normalized
-from gpustack.model.frameworks import INDEXES, PartnerTorch
+from gpustack.model.frameworks import FRAMEWORKS, INDEXES, PartnerTorch, pins
 from gpustack.model.host import Problem
 from gpustack.solve.words import in_words
 from gpustack.versions import is_within
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def about_contents(found: Found, scene: Scene, *, has_gpu: bool) -> Iterator[Problem]:
     """Everything that is wrong without regard to the driver; remarks about GPUs only with one."""
     yield from _broken(found)
-    yield from _pins(found)
+    yield from _pins(found, scene)
     yield from _same_files(found, scene)
     yield from _binary(found, scene)
     yield from _partners(found, scene)
@@ -72,12 +72,12 @@ def _broken_problem(found: Found, message: str, name: str) -> Problem:
     )
 
 
-def _pins(found: Found) -> Iterator[Problem]:
-    """Requirements of one distribution that another does not meet, by their own METADATA."""
+def _pins(found: Found, scene: Scene) -> Iterator[Problem]:
+    """Requirements of one distribution that another does not meet, by their own METADATA; in a text by the facts."""
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 (hosts without frameworks)
 
     for name in found.packages:
-        for text in found.requires(name):
+        for text in found.requires(name) or (_known_pins(found, scene, name) if scene.evidence.excerpt else ()):
             try:
                 wanted = Requirement(text)
             except InvalidRequirement:
@@ -85,6 +85,18 @@ def _pins(found: Found) -> Iterator[Problem]:
             other = normalized(wanted.name)
             if _applies(found, wanted) and (problem := _pin(found, name, other, wanted)) is not None:
                 yield problem
+
+
+def _known_pins(found: Found, scene: Scene, name: str) -> tuple[str, ...]:
+    """What the wheel of this release requires of the distributions that the text names, by the facts."""
+    from gpustack.solve.frameworks.catalog import Catalog  # noqa: PLC0415 (texts only)
+
+    plain, _, local = found.packages[name].partition("+")
+    places = ("linux-aarch64",) if scene.arch == "aarch64" else ("linux-x86_64", "any")
+    builds = (one for one in Catalog(scene.matrix).builds(name) if name in FRAMEWORKS and one.platform in places)
+    mine = next((one for one in builds if (one.version, one.local) == (plain, local)), None)
+    wanted = pins(mine.requires) if mine is not None else {}
+    return tuple(f"{other}{limits}" for other, limits in wanted.items() if other in found.packages)
 
 
 def _applies(found: Found, wanted: Requirement) -> bool:

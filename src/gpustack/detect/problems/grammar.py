@@ -222,7 +222,8 @@ def _library(scene: Scene, line: str) -> Cause | None:
         version = f"cuda=={number}.*"
     fix = f"{plan(version)} installs it; inside a Python environment install the program's own NVIDIA wheels"
     if owner == "driver":
-        fix = _start(scene, line) or f"{plan('driver')} installs all of the driver's libraries"
+        outside = _IN_CONTAINER if scene.evidence.excerpt and not scene.driver_is_loaded else ""
+        fix = _start(scene, line) or f"{outside}{plan('driver')} installs all of the driver's libraries"
     if here:
         says = f"a program does not find the library {name} of {owner}; here is {', '.join(here[:3])}"
         inside = _IN_CONTAINER if owner == "driver" and scene.environment != "container" else ""
