@@ -320,11 +320,20 @@ def _program(scene: Scene, line: str) -> Cause | None:
             "nvidia-jetpack` installs CUDA, never a driver for boards",
             sure=True,
         )
+    if owner == "driver" and scene.environment == "wsl":
+        return Cause(
+            says=f"{name} of WSL is Windows' own, in /usr/lib/wsl/lib, which is not on PATH, or Windows has no driver",
+            fix="`export PATH=/usr/lib/wsl/lib:$PATH`; where the folder lacks it, install NVIDIA's driver on Windows, "
+            "then `wsl --shutdown`: never a driver inside WSL",
+            sure=True,
+        )
     if owner == "driver":
         has = programs(scene) if name == "nvidia-smi" else ""
         fix = _start(scene, line) or (f"{has}: the package of it that no other one pulls in" if has else fix)
         if scene.evidence.excerpt and (lacking := _not_added(scene, line)) is not None:
             fix = f"in a container: {lacking.fix}; on the host itself {fix}"
+    elif owner == "cuda" and scene.evidence.excerpt:
+        fix = f"where /usr/local/cuda/bin/{name} exists `export PATH=/usr/local/cuda/bin:$PATH`; else {fix}"
     if there:
         fix = f"{name} is here: give the service its folder in PATH, or the whole path"
     return Cause(
