@@ -77,12 +77,14 @@ def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], every
         return bool(
             everything & {"detect-module-build", *(() if identity == "kernel_too_new" else ("kernel_too_new",))}
         )
-    if identity == "detect-unexplained-log" and not finding.row and scene.evidence.pasted:
+    if finding.follows and not finding.row and scene.evidence.pasted:
         return bool(everything - AGE - {identity})
     # A text is an excerpt about one failure: what one of its lines names is why others fail.
     by_log = {_LOG, "detect-output"} if scene.evidence.excerpt else set()
     if identity in AGE and scene.evidence.excerpt:
         return bool(everything - AGE)
+    if identity == "detect-nvml" and scene.evidence.excerpt and ids - AGE - {identity}:
+        return True
     if identity != "detect-nvml" or not any(words in finding.message for words in _SILENT):
         return False
     is_given_away = bool(scene.gpus) and all(gpu.bound == "vfio-pci" for gpu in scene.gpus)

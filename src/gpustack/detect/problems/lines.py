@@ -144,7 +144,6 @@ _AFTER = later(
     r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models|"
     r"factory function returned nullptr|has no attribute 'create_execution_context'|failed checking for nvcc|"
     r"Impossible to convert between the formats|Plugin not found, are the plugin name|UCX +ERROR no \w+|"
-    r"Error while creating shared memory segment|"
     r"is not able to compile a simple test|CMakeDetermineCUDACompiler\.cmake:\d+ \(message\)",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
@@ -220,7 +219,7 @@ def _fixes(line: Line) -> Iterator[str]:
 def _lines(scene: Scene) -> Iterator[Line]:
     known = _Known(scene)
     texts = logs(scene)
-    whole = "\n".join(text for _, text in texts) if scene.evidence.excerpt else ""
+    whole = scene.evidence.pasted or ("\n".join(text for _, text in texts) if scene.evidence.excerpt else "")
     for path, text in texts:
         found = list(_in_log(scene, known, path, text, whole or text))
         known.told.update((path, line.program) for line in found if line.cause and line.cause.sure)
