@@ -19,6 +19,10 @@ _OF_START = _OF_MODULE | {
 }  # fmt: skip
 """Why the driver does not start."""
 
+_OF_BRANCH = frozenset({"detect-gpu-driver-window", "proprietary_on_blackwell", "old_distro_driver_new_gpu"})
+_REFUSED = ("no longer supports the GPU", "does not support this GPU", "requires the open kernel modules")
+"""What the driver's own line says of a GPU that it is not for: the line stands for what the releases tell."""
+
 _NO_MODULE = frozenset({"mod-not-found", "mod-fatal-parts"})
 """Rows of modprobe's lines about a module that is not there."""
 
@@ -42,6 +46,10 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
     if scene.evidence.excerpt and any(_is_cause(identity, finding) for identity, finding in found):
         found = [(identity, finding) for identity, finding in found if not finding.follows]
     over = {name for _, finding in found for name in finding.over}
+    refused = bool(scene.evidence.pasted) and any(
+        identity == "detect-kernel-log" and any(words in finding.message for words in _REFUSED)
+        for identity, finding in found
+    )
     builds = [finding for _, finding in found if finding.row.startswith(_BUILDS)]
     told = [
         problem_of(scene, identity, finding)
@@ -49,6 +57,8 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
         if not over & {identity, finding.row}
         and not everything & {*finding.after}
         and not _follows(scene, identity, finding, ids, everything)
+        and not (scene.evidence.pasted and _is_less(identity, finding, ids, everything))
+        and not (refused and identity in _OF_BRANCH)
         and not _is_again(finding, builds)
     ]
     order = {"block": 0, "warn": 1, "info": 2}
@@ -66,6 +76,13 @@ def _is_again(finding: Finding, builds: list[Finding]) -> bool:
     return any(finding is one for one in builds[1:] if one.row == builds[0].row)
 
 
+def _is_less(identity: str, finding: Finding, ids: set[str], everything: set[str]) -> bool:
+    """Whether another finding of a pasted text tells more of the same failure."""
+    if identity in {"kernel_too_new", "detect-next-kernel-module"}:
+        return "detect-module-build" in ids or (identity != "kernel_too_new" and "kernel_too_new" in ids)
+    return finding.follows and not finding.row and bool(everything - AGE - {identity})
+
+
 def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], everything: set[str]) -> bool:
     if finding.row in _NO_MODULE:
         return bool(ids & _OF_MODULE)
@@ -73,12 +90,6 @@ def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], every
         return "kernel_too_new" in ids
     if finding.row == "wsl-blocked" or (identity == "detect-nvml" and _BLOCKED in finding.message):
         return "detect-wsl-windows-driver" in ids
-    if identity in {"kernel_too_new", "detect-next-kernel-module"} and scene.evidence.pasted:
-        return bool(
-            everything & {"detect-module-build", *(() if identity == "kernel_too_new" else ("kernel_too_new",))}
-        )
-    if finding.follows and not finding.row and scene.evidence.pasted:
-        return bool(everything - AGE - {identity})
     # A text is an excerpt about one failure: what one of its lines names is why others fail.
     by_log = {_LOG, "detect-output"} if scene.evidence.excerpt else set()
     if identity in AGE and scene.evidence.excerpt:

@@ -277,7 +277,7 @@ def _unbuilt(scene: Scene) -> set[tuple[str, str]]:
     """The kernel for which dkms did not build a release of the driver, and that, by its last lines in a text."""
     text = scene.evidence.pasted
     kernels = set(re.findall(r"Bad return status for module build on kernel: (\S+)", text))
-    versions = set(re.findall(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/([\d.]+)/build/make\.log", text))
+    versions = set(re.findall(rf"(?:\b{builds.DRIVER_MODULE}/|-m nvidia -v )(\d{{3}}\.[\d.]*\d)\b", text))
     is_judged = any(log.error for log in failed_builds(scene.evidence))
     return set() if is_judged or len(kernels) != 1 or len(versions) != 1 else {(kernels.pop(), versions.pop())}
 
