@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpustack.detect.problems.registry import DETECTORS, Finding, problem_of
 from gpustack.detect.scene import Scene
 from gpustack.model.host import Problem
@@ -51,6 +53,8 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
         for identity, finding in found
     )
     builds = [finding for _, finding in found if finding.row.startswith(_BUILDS)]
+    if scene.evidence.pasted:
+        found = list(_once(found))
     told = [
         problem_of(scene, identity, finding)
         for identity, finding in found
@@ -63,6 +67,16 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
     ]
     order = {"block": 0, "warn": 1, "info": 2}
     return tuple(sorted(told, key=lambda problem: order[problem.severity]))
+
+
+def _once(found: list[tuple[str, Finding]]) -> Iterator[tuple[str, Finding]]:
+    """Of findings of one kind with one cure the first: a text has many lines of its failure."""
+    seen = set()
+    for identity, finding in found:
+        key = (identity, finding.fix or finding.message)
+        if key not in seen:
+            seen.add(key)
+            yield identity, finding
 
 
 def _is_cause(identity: str, finding: Finding) -> bool:
