@@ -73,7 +73,7 @@ def _once(found: list[tuple[str, Finding]]) -> Iterator[tuple[str, Finding]]:
     """Of findings of one kind with one cure the first: a text has many lines of its failure."""
     seen = set()
     for identity, finding in found:
-        key = (identity, finding.fix or finding.message)
+        key = (identity, finding.fix if identity in {_LOG, "detect-unexplained-log"} else finding.message)
         if key not in seen:
             seen.add(key)
             yield identity, finding

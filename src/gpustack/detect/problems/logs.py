@@ -11,9 +11,6 @@ from gpustack.patterns import later
 
 FILES = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog", "/var/log/dmesg")
 FABRIC = ("/var/log/fabricmanager.log", "/var/log/syslog", "/var/log/messages")
-_OF_FABRIC = ("fm-nothing", "fm-versions")
-"""Rows of service logs that tell the same of a text, which is read as both kinds of log."""
-
 RESUMED = "PM: suspend exit"
 _OF_DESKTOP = later(
     r"Xid .*name=\.?(?:Xorg|Xwayland|gnome-shell|mutter|kwin|plasma|gala|cinnamon|muffin|budgie|cosmic|Hyprland|sway|"
@@ -40,7 +37,7 @@ def kernel_messages(scene: Scene) -> Iterator[Finding]:
 @detects("detect-fabric-log")
 def fabric_messages(scene: Scene) -> Iterator[Finding]:
     """What Fabric Manager said since it last worked."""
-    for path in (*FABRIC, *(("/root/pasted.log",) if scene.evidence.excerpt else ())):
+    for path in FABRIC:
         text = scene.evidence.text(path)
         if text:
             yield from _finding(scene, path, text, "fabric")
@@ -61,7 +58,6 @@ def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]
             fix=found.fix,
             severity="warn",
             sources=scene.matrix.addresses(found.src),
-            over=_OF_FABRIC if log == "fabric" and scene.evidence.pasted else (),
         )
         return
     if not found.remarks:
