@@ -23,7 +23,7 @@ _OF_START = _OF_MODULE | {
 
 _OF_BRANCH = frozenset({"detect-gpu-driver-window", "proprietary_on_blackwell", "old_distro_driver_new_gpu"})
 _REFUSED = ("no longer supports the GPU", "does not support this GPU", "requires the open kernel modules")
-"""What the driver's own line says of a GPU that it is not for: the line stands for what the releases tell."""
+"""The driver's own words about a GPU that it is not for: the line stands for what the releases tell."""
 
 _NO_MODULE = frozenset({"mod-not-found", "mod-fatal-parts"})
 """Rows of modprobe's lines about a module that is not there."""
