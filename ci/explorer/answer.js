@@ -249,13 +249,13 @@ function hintsFor(question, search) {
   for (const name of Object.keys(question.asked)) {
     const solution = without(question, search, name);
     const pick = solution?.[name];
-    if (pick && isGood(question, { [name]: pick })) found.push(relaxed(question, name, solution));
+    if (pick && isGood(question, solution, { [name]: pick })) found.push(relaxed(question, name, solution));
   }
   if (!found.length) {
     const free = new Set(Object.keys(question.asked).map((name) => `asked ${name}`));
     const solution = new Search(question, free).run() ?? {};
     const picks = Object.fromEntries(Object.entries(solution).filter(([name, pick]) => pick && name in question.asked));
-    if (Object.keys(picks).length && isGood(question, picks)) {
+    if (Object.keys(picks).length && isGood(question, solution, picks)) {
       found.push(`compatible here: ${Object.entries(picks).map(([name, pick]) => `${name}==${pick.version}`).join(", ")}`);
     }
   }
@@ -277,8 +277,10 @@ function without(question, search, component) {
   return new Search(question, new Set([`asked ${component}`])).run();
 }
 
-function isGood(question, picks) {
-  return !Object.values(picks).some((pick) => doubtsOf(question, pick).length) && fits(question, picks);
+// That nothing refuses the changed versions, and that nothing of the request is in doubt with them.
+function isGood(question, solution, changed) {
+  const isDoubted = (name) => solution[name] && doubtsOf(question, solution[name]).length;
+  return !Object.keys(question.asked).some(isDoubted) && fits(question, changed);
 }
 
 function fits(question, picks) {

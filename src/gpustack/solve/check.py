@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 from msgspec import UNSET, UnsetType
 
@@ -205,18 +207,20 @@ def _hints(question: Question, search: Search) -> tuple[str, ...]:
     """For each requested component a version compatible with the rest; or else what would be compatible at all."""
     from gpustack.solve.relaxations import MOST_RELAXATIONS, is_doubted, relaxed, without  # noqa: PLC0415 (rarely needed)
 
-    def is_good(picks: dict[str, Candidate]) -> bool:
-        return not any(is_doubted(search, pick) for pick in picks.values()) and _fits(question, picks)
+    def is_good(solution: Chosen, changed: Iterable[str]) -> bool:
+        doubted = any(is_doubted(search, solution.get(name)) for name in question.asked)
+        return not doubted and _fits(question, {name: pick for name in changed if (pick := solution.get(name))})
 
     found = []
     for name in question.asked:
         solution = without(search, name)
-        if solution is not None and (pick := solution.get(name)) and is_good({name: pick}):
+        if solution is not None and solution.get(name) and is_good(solution, (name,)):
             found.append(relaxed(question, name, solution))
     if not found:
         free = frozenset[Constraint](Asked(name) for name in question.asked)
-        picks = _given_picks(question, search.leaving_out(free).run() or {})
-        if picks and is_good(picks):
+        best = search.leaving_out(free).run() or {}
+        picks = _given_picks(question, best)
+        if picks and is_good(best, picks):
             named = ", ".join(f"{name}=={pick.version}" for name, pick in picks.items())
             found.append(f"compatible here: {named}")
     return tuple(found[:MOST_RELAXATIONS])

@@ -93,7 +93,8 @@ class ListBook:
 
     @cached_property
     def stated(self) -> dict[str, GpuProduct]:
-        """Products that a changelog, a guide or a withdrawn list names before every other list does, by device."""
+        """Products that a changelog, a guide, a withdrawn list or a beta names before every list does, by device."""
+        betas = {row.version for row in self._matrix.releases("driver") if row.status == "beta"}
         return {
             _device(row): row
             for row in self._matrix.products
@@ -102,8 +103,14 @@ class ListBook:
                 not row.open_listed
                 or version(row.driver_listed) < version(row.open_listed)
                 or _device(row) not in self.devices
+                or (row.driver_listed in betas and self._is_first(row.driver_listed, self.devices[_device(row)]))
             )
         }
+
+    @staticmethod
+    def _is_first(driver: str, row: DeviceLists) -> bool:
+        """Whether a release is older than all that the lists, which were read of final releases, name."""
+        return all(version(driver) < version(first) for first in (*row.open, *row.own))
 
     @cached_property
     def boards(self) -> dict[tuple[str, str], GpuProduct]:
