@@ -39,7 +39,7 @@ def _without_extras(text: str) -> str:
         return text
     if name == "jax" and (plugin := f"jax-{match[2].partition('-')[0]}-plugin") in FRAMEWORKS:
         msg = f"{text!r} names two distributions"
-        hint = f"ask for both: jax{match[3]} {plugin}{match[3]}"
+        hint = f"ask for both: jax{match[3]} {plugin}"
         raise UsageError(msg, code="malformed-requirement", hint=hint)
     return f"{match[1]}{match[3]}"
 
@@ -193,6 +193,19 @@ _SPOKEN = {
 """Words that people use for a component, or for what is none."""
 
 
+_PACKAGES = (
+    (r"nvidia-fabric-?manager", "fabric-manager"),
+    (r"nvidia-imex", "imex"),
+    (r"(?:python3-)?libnvinfer", "tensorrt"),
+    (r"libcudnn", "cudnn"),
+    (r"libnccl", "nccl"),
+    (r"(?:nvidia-)?cuda-drivers|nvidia-(?:dkms|driver|headless|kernel|open|utils)", "driver"),
+    (r"a?kmod-nvidia|libnvidia|linux-modules-nvidia|xorg-x11-drv-nvidia|xserver-xorg-", "driver"),
+    (r"nvidia-cuda-(?:dev|toolkit)|pytorch-cuda|cuda-(?:libraries|runtime|version)", "cuda"),
+)
+"""Packages of apt, dnf, pacman and conda, by how their names begin, and the component that they belong to."""
+
+
 def _not_a_component(name: str) -> str:
     """A hint for a word that names no component: what it is, or the nearest one, with the version in the word."""
     spoken = _SPOKEN.get(name) or _SPOKEN.get(re.sub(r"-cu(?:da)?\d+x?$", "", name))
@@ -201,6 +214,9 @@ def _not_a_component(name: str) -> str:
     match = _PACKAGE_LIKE.fullmatch(name)
     if match is not None and match[1] in COMPONENTS:
         return f"did you mean {match[1]}=={match[2].replace('-', '.')}.*?"
+    for package, component in _PACKAGES:
+        if re.match(package, name):
+            return f"it is a package of {component}: did you mean {component}?"
     usual = (*COMPONENTS, *FRAMEWORKS)
     return nearest(name, (*COMPONENTS, *DISTRIBUTIONS) if "-" in name else usual, shown=usual)
 
