@@ -25,6 +25,8 @@ def by_versions(scene: Scene, code: int) -> tuple[str, str] | None:
     version = scene.driver_version
     if code not in {_DRIVER_TOO_OLD, _NEW_PTX} or not version or scene.environment == "jetson":
         return None
+    if code == _DRIVER_TOO_OLD and not (scene.library_version or scene.evidence.excerpt):
+        return None  # CUDA says the same where it finds no libcuda
     from gpustack.solve.cuda_runs import newest_cuda  # noqa: PLC0415 (few hosts have such an error)
 
     cuda = newest_cuda(_question(scene), version)
@@ -54,7 +56,8 @@ def _too_old(scene: Scene, cuda: str, kit: str) -> tuple[str, str]:
     built = f"the toolkit here is {kit}" if kit else f"the program is of CUDA {major + 1} or newer"
     says = f"driver {scene.driver_version} runs programs of CUDA {major} (it is of CUDA {cuda}), and {built}"
     older = f"build the program with CUDA {major}, or use its build or image for that: {cures.plan(f'cuda=={major}.*')}"
-    return says, _upgrade(scene, f"cuda>={kit or f'{major + 1}.0'}", older)
+    missing = "; CUDA says the same where the program finds no libcuda.so.1 (`ldconfig -p`, a container without GPUs)"
+    return says, _upgrade(scene, f"cuda>={kit or f'{major + 1}.0'}", older) + missing
 
 
 def _newer_ptx(scene: Scene, cuda: str, kit: str) -> tuple[str, str]:
@@ -87,5 +90,6 @@ def _no_code(gpus: tuple[Gpu, ...]) -> tuple[str, str] | None:
         return None
     arch = f"`nvcc -arch=sm_{capability.replace('.', '')}`, TORCH_CUDA_ARCH_LIST={capability}"
     release = "a release of it for this GPU: `gpustack plan torch --method pip` names one of PyTorch"
-    says = f"the program has no code for this GPU: {gpu.called} has compute capability {capability}"
+    says = "the program has no code for this GPU's compute capability: it was built for newer or older GPUs "
+    says += f"({gpu.called} has {capability})"
     return says, f"build it for that ({arch}), or use {release}"
