@@ -266,6 +266,8 @@ _OF_MESSAGES = (
     b"._scaled_mm", b"weights only load failed", b".0) - (",
     b"gatedrepoerror", b"access to model ", b"gated repo", b"detected host platform", b"seconds waiting for clients",
     b"expandable_segments", b"tensor parallel size", b"quantized weight shape", b"trtexec: ", b"model architectures [",
+    b"sage-attention", b"sage attention:", b"attention! no opencl", b"extension horovod", b"invalid device id",
+    b"associated with device type cpu", b"upgrade torch to at least", b"default process group has not",
     b" blas = 0", b" none false", b"n_classes", b"_val >= zero", b"srcselectdimsize",
     b"sizes[i]", b"or newer architecture is required", b"killed signal terminated", b"died due to signal",
     b"internal compiler error: killed", b"externally-managed-environment",
