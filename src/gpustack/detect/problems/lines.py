@@ -55,9 +55,9 @@ _OF_PROGRAMS = later(r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719
 """Errors of the programs that run on a host: told where somebody asks about their text, not in the logs of all."""
 
 OTHERS = later(
-    r"sshd\b|CRON\b|sudo\b|"
-    r"polkit|packagekitd|fwupd|tracker-(?:miner|extract)|amdgpu|"
-    r"radeon|\bi915\b|\brocm(?! MI300\+)|\bhip\b|intel_gpu|(?<![A-Z_])level=debug(?!.*vmconsole=)|\bMali\b|habana|"
+    r"sshd\b|CRON\b|sudo\b|polkit|packagekitd|fwupd|tracker-(?:miner|extract)|amdgpu|"
+    r"radeon|\bi915\b|\brocm(?! MI300\+)|\bhip\b(?! or CUDA)|intel_gpu|\bMali\b|habana|"
+    r"(?<![A-Z_])level=debug(?!.*vmconsole=)|"
     r"(?-i:(?<!=)\bDEBUG\b)(?!.*produced output: )",
     re.IGNORECASE,
 )
