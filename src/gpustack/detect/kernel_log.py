@@ -36,7 +36,6 @@ EARLIEST, LATEST = 400, 100
 """So many of the first and of the last lines are kept."""
 
 WORDS = (
-    b"dxgk",
     b"NVRM",
     b"nvidia",
     b"vfio-pci",
@@ -44,6 +43,7 @@ WORDS = (
     b"unsigned module",
     b"bbswitch: ",
     b"PM: suspend exit",
+    b"dxgk",
 )
 """Those about signatures: the kernel names no module where it refuses one for its signature."""
 

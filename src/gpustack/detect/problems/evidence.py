@@ -129,7 +129,7 @@ def nvml_error(scene: Scene) -> Iterator[Finding]:
             if inside
             else fix,
             sources=scene.matrix.addresses(row.src) if row else (),
-            follows=row is not None and row.code == _NOT_LOADED,
+            follows=row is None or row.code == _NOT_LOADED,
         )
 
 

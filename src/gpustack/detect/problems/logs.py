@@ -10,7 +10,8 @@ from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
 FILES = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog", "/var/log/dmesg")
-FABRIC = ("/var/log/fabricmanager.log", "/var/log/syslog", "/var/log/messages")
+FABRIC = ("/var/log/fabricmanager.log", "/var/log/syslog", "/var/log/messages", "/root/pasted.log")
+"""The last one has the lines of programs in a pasted text."""
 RESUMED = "PM: suspend exit"
 _OF_DESKTOP = later(
     r"Xid .*name=\.?(?:Xorg|Xwayland|gnome-shell|mutter|kwin|plasma|gala|cinnamon|muffin|budgie|cosmic|Hyprland|sway|"
