@@ -24,9 +24,25 @@ class Headers(Struct, frozen=True, kw_only=True):
 
 def plan_for(scene: Scene, line: str) -> str:
     """The command that plans the driver which the line demands, "" where the facts know none."""
-    cuda, nvenc = _CUDA.search(line), _NVENC.search(line)
-    least = _of_cuda(scene, cuda[1]) if cuda else _of_nvenc(scene, nvenc[1]) if nvenc else ""
+    least = _least(scene, line)
     return cures.plan(f"driver>={least}") if least else ""
+
+
+def beyond(scene: Scene, line: str) -> str:
+    """Which GPU here has no driver as new as the line demands, and its last branch; "" where each may have one."""
+    least = _least(scene, line)
+    gpu = next((one for one in scene.gpus if least and one.driver_last and _is_past(least, one.driver_last)), None)
+    return f"no driver of {gpu.called} has it ({gpu.driver_last} is its last branch)" if gpu is not None else ""
+
+
+def _is_past(version: str, branch: str) -> bool:
+    return version_key(version.partition(".")[0]) > version_key(branch.partition(".")[0])
+
+
+def _least(scene: Scene, line: str) -> str:
+    """The first driver with what the line demands."""
+    cuda, nvenc = _CUDA.search(line), _NVENC.search(line)
+    return _of_cuda(scene, cuda[1]) if cuda else _of_nvenc(scene, nvenc[1]) if nvenc else ""
 
 
 def _of_cuda(scene: Scene, version: str) -> str:

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from gpustack.detect import services
 from gpustack.detect.bus import ABOVE
 from gpustack.detect.problems.codes import by_versions
-from gpustack.detect.problems.demands import plan_for
+from gpustack.detect.problems.demands import beyond, plan_for
 from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import stated
 from gpustack.detect.problems.registry import Finding, detects
@@ -74,9 +74,7 @@ def service_log(scene: Scene) -> Iterator[Finding]:
             said.add((row.says, line))
             here = f"{about_host(scene)}{_here(scene, line)}{_encoder(scene, row, line)}"
             finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{here})")
-            least = plan_for(scene, line) if row.demand else ""
-            first = f"{least} installs a driver that has it; " if least else ""
-            yield structs.replace(finding, fix=f"{first}{finding.fix}{sandboxed(path)}")
+            yield structs.replace(finding, fix=f"{_demanded(scene, row, line)}{sandboxed(path)}")
     # What a program says itself of the one failure of a text is nearer than the name of an error.
     if not (scene.evidence.excerpt and any(row.severity != "info" for row, _, _ in rows)):
         yield from _errors(scene, texts, explained)
@@ -116,6 +114,16 @@ def _errors(scene: Scene, texts: list[tuple[str, str]], explained: set[str]) -> 
                 sources=scene.matrix.addresses(code.src),
                 row=f"cuda-{code.code}",
             )
+
+
+def _demanded(scene: Scene, row: LogRow, line: str) -> str:
+    """The fix of a row; where the line demands a driver, with that, or with what is left where the GPU has none."""
+    if not row.demand:
+        return row.fix
+    none, least = beyond(scene, line), plan_for(scene, line)
+    if none:
+        return f"{none}: {row.fix.partition('; or ')[2] or 'use an older release of the program'}"
+    return f"{least} installs a driver that has it; {row.fix}" if least else row.fix
 
 
 def _is_told(scene: Scene, row: LogRow, path: str, found: list[tuple[LogRow, str, str]]) -> bool:
