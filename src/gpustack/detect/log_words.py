@@ -356,6 +356,8 @@ _OF_MESSAGES = (
     b"probing the target board",
     b"failed locking bitstream",
     b"numa node",
+    b"with int64 weights",
+    b"ioctl failed: -",
     b"address vector",
     b"clusterpolicy is not ready",
     b"efa provider",
