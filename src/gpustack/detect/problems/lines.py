@@ -172,7 +172,10 @@ _VARYING = later(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
 @detects("detect-unexplained-log")
 def unexplained(scene: Scene) -> Iterator[Finding]:
     """Lines that report a failure of the GPU stack and that no row explains, by what they say themselves."""
-    found = sorted(_lines(scene), key=lambda line: line.rank)
+    found = list(_lines(scene))
+    if not found and scene.evidence.pasted:
+        found = [line for line in _lines(scene, alone=True) if line.cause and line.cause.sure]
+    found.sort(key=lambda line: line.rank)
     if scene.evidence.pasted:  # a text is about one failure: the lines that name its cause stand for the rest
         judged = [line for line in found if line.cause]
         found = [line for line in judged if line.cause and line.cause.sure] or judged or found
@@ -216,11 +219,13 @@ def _fixes(line: Line) -> Iterator[str]:
         yield f"read the lines before it in {line.path}; `gpustack verify driver` says whether the GPUs work"
 
 
-def _lines(scene: Scene) -> Iterator[Line]:
-    known = _Known(scene)
-    texts = logs(scene)
-    whole = scene.evidence.pasted or ("\n".join(text for _, text in texts) if scene.evidence.excerpt else "")
-    for path, text in texts:
+def _lines(scene: Scene, *, alone: bool = False) -> Iterator[Line]:
+    """The grave lines of all logs. ``alone``: those of a text that names no GPU, where no row explains one."""
+    known = _Known(scene, every=alone)
+    whole = scene.evidence.pasted
+    if alone and _is_explained(known, whole):
+        return
+    for path, text in logs(scene):
         found = list(_in_log(scene, known, path, text, whole or text))
         known.told.update((path, line.program) for line in found if line.cause and line.cause.sure)
         found = [line for line in found if not line.follows or (path, line.program) not in known.told]
@@ -270,7 +275,7 @@ def _in_log(scene: Scene, known: "_Known", path: str, text: str, whole: str) -> 
             continue
         program = writer(scene, path, line)
         own = program is not None and program.own
-        if not (own or STACK.search(line) or (here and _is_ours(scene, line))):
+        if not (own or known.every or STACK.search(line) or (here and _is_ours(scene, line))):
             continue
         if MISSING.search(line) or _JUDGED.search(line) or known.explains(line):
             known.told.add((path, program))
@@ -299,17 +304,18 @@ def _is_ours(scene: Scene, line: str) -> bool:
 class _Known:
     """The rows of the facts that describe lines on this host: read with the first grave line, which few hosts have."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, *, every: bool = False) -> None:
         self._scene = scene
+        self.every = every
+        """Whether lines count that name no GPU."""
         self.told: set[tuple[str, Program | None]] = set()
         """The logs and programs of which a line is explained."""
 
     @cached_property
     def _rows(self) -> list[LogRow]:
         rows = self._scene.matrix.rows("driver-errors", "service_log", LogRow)
-        texts = [text for _, text in logs(self._scene)]
-        if self._scene.evidence.excerpt:
-            texts = ["\n".join(texts)]
+        pasted = self._scene.evidence.pasted
+        texts = [pasted] if pasted else [text for _, text in logs(self._scene)]
         return [
             row
             for row in rows

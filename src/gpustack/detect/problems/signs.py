@@ -146,7 +146,7 @@ def _place(row: LogRow) -> tuple[bool, bool]:
 def _rows(scene: Scene, texts: list[tuple[str, str]]) -> Iterator[tuple[LogRow, str, str]]:
     """The rows that hold on this host, each with the log and the last line that says so."""
     folded_logs = [(path, text, text.casefold()) for path, text in texts]
-    whole = scene.evidence.pasted or ("\n".join(text for _, text in texts) if scene.evidence.excerpt else "")
+    whole = scene.evidence.pasted
     above = (path.rpartition("/")[2] for path, mark in scene.evidence.marks.items() if mark == ABOVE)
     places = tuple(place.removeprefix("0000:") for place in (*(gpu.bus_id for gpu in scene.gpus), *above) if place)
     if scene.evidence.excerpt and not places:  # the text does not show the bus: the drivers of GPUs name themselves

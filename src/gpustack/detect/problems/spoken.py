@@ -16,7 +16,7 @@ GRAVE = later(
     r"undefined symbol|mismatch\w*|unsupported|not supported|invalid|unknown|abort\w*|timed out|timeout|"
     r"out of memory|segfault|"
     r"not available|unavailable|no usable|too short|unhealthy|insufficient|incompatible|rejected|crash\w*|"
-    r"no devices|missing|unresolvable|more space on|"
+    r"no devices|missing|unresolvable|unauthorized|more space on|"
     r"does not exist|killed|dumped core|GLXBadContext|not appropriate|will not replace|"
     r"Conflicting values|filtered out|attempt to install|refusing|zero accessible|"
     r"blocked for more|soft lockup|nobody cared|Link Down|"
