@@ -45,7 +45,7 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
     found = [(identity, finding) for identity, detector in DETECTORS.items() for finding in detector(scene)]
     ids = {identity for identity, finding in found if finding.severity != "info" or identity == _LOG}
     everything = {identity for identity, _ in found}
-    if scene.evidence.excerpt and any(_is_cause(identity, finding) for identity, finding in found):
+    if scene.evidence.pasted and any(_is_cause(identity, finding) for identity, finding in found):
         found = [(identity, finding) for identity, finding in found if not finding.follows]
     over = {name for _, finding in found for name in finding.over}
     refused = bool(scene.evidence.pasted) and any(
@@ -105,10 +105,10 @@ def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], every
     if finding.row == "wsl-blocked" or (identity == "detect-nvml" and _BLOCKED in finding.message):
         return "detect-wsl-windows-driver" in ids
     # A text is an excerpt about one failure: what one of its lines names is why others fail.
-    by_log = {_LOG, "detect-output"} if scene.evidence.excerpt else set()
-    if identity in AGE and scene.evidence.excerpt:
+    by_log = {_LOG, "detect-output"} if scene.evidence.pasted else set()
+    if identity in AGE and scene.evidence.pasted:
         return bool(everything - AGE)
-    if identity == "detect-nvml" and scene.evidence.excerpt and ids - AGE - {identity}:
+    if identity == "detect-nvml" and scene.evidence.pasted and ids - AGE - {identity}:
         return True
     if identity != "detect-nvml" or not any(words in finding.message for words in _SILENT):
         return False

@@ -233,7 +233,7 @@ def _lines(scene: Scene, *, alone: bool = False) -> Iterator[Line]:
         if any(line.is_vague for line in telling) and _is_told(known, telling, whole or text):
             telling = [line for line in telling if not line.is_vague]
             found = telling
-        if scene.evidence.excerpt and (any(_is_named(line) for line in telling) or _is_explained(known, whole or text)):
+        if scene.evidence.pasted and (any(_is_named(line) for line in telling) or _is_explained(known, whole or text)):
             found, telling = ([line for line in lines if _is_named(line)] for lines in (found, telling))
         # Most logs have no such line, and asking the rows about every line costs as much as the rest of detect.
         if telling or (found and not _is_explained(known, whole or text)):

@@ -76,7 +76,7 @@ def service_log(scene: Scene) -> Iterator[Finding]:
             finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{here})")
             yield structs.replace(finding, fix=f"{_demanded(scene, row, line)}{sandboxed(path)}")
     # What a program says itself of the one failure of a text is nearer than the name of an error.
-    if not (scene.evidence.excerpt and any(row.severity != "info" for row, _, _ in rows)):
+    if not (scene.evidence.pasted and any(row.severity != "info" for row, _, _ in rows)):
         yield from _errors(scene, texts, explained)
 
 
