@@ -34,6 +34,15 @@ _BUILDS = ("compile/", "message/module-compile", "message/nix-driver-build")
 AGE = frozenset({"branch_eol", "eol_distro", "no_repo_for_distro"})
 """What the system is, and no cause of a failure that somebody posts."""
 
+_OF_FABRIC = frozenset({"fm-nothing", "fm-versions"})
+"""Rows of services about Fabric Manager, whose lines its own log has too."""
+
+_NIX = "install/install-nixpkgs-says-build"
+"""What NixOS says of a driver and kernel that do not fit, with the cure that NixOS has."""
+
+_POWER = "message/rm-power-plugs"
+"""The line that goes before RmInitAdapter's about missing power."""
+
 _BLOCKED = "GPU access blocked by the operating system"
 _LOG = "detect-service-log"
 _SILENT = ("couldn't communicate with the NVIDIA driver", "No devices were found", "Driver Not Loaded")
@@ -45,6 +54,7 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
     found = [(identity, finding) for identity, detector in DETECTORS.items() for finding in detector(scene)]
     ids = {identity for identity, finding in found if finding.severity != "info" or identity == _LOG}
     everything = {identity for identity, _ in found}
+    rows = {finding.row for _, finding in found}
     if scene.evidence.pasted and any(_is_cause(identity, finding) for identity, finding in found):
         found = [(identity, finding) for identity, finding in found if not finding.follows]
     over = {name for _, finding in found for name in finding.over}
@@ -59,9 +69,9 @@ def find_problems(scene: Scene) -> tuple[Problem, ...]:
         problem_of(scene, identity, finding)
         for identity, finding in found
         if not over & {identity, finding.row}
-        and not everything & {*finding.after}
+        and not (everything | rows) & {*finding.after}
         and not _follows(scene, identity, finding, ids, everything)
-        and not (scene.evidence.pasted and _is_less(identity, finding, ids, everything))
+        and not (scene.evidence.pasted and _is_less(identity, finding, ids | rows, everything))
         and not (refused and identity in _OF_BRANCH)
         and not _is_again(finding, builds)
     ]
@@ -91,7 +101,11 @@ def _is_again(finding: Finding, builds: list[Finding]) -> bool:
 
 
 def _is_less(identity: str, finding: Finding, ids: set[str], everything: set[str]) -> bool:
-    """Whether another finding of a pasted text tells more of the same failure."""
+    """Whether another finding of a pasted text tells more of the same failure; ``ids`` also has the rows' own."""
+    if identity == "detect-fabric-log" or finding.row == _POWER:
+        return bool(ids & (_OF_FABRIC if identity == "detect-fabric-log" else {"detect-kernel-log"}))
+    if identity == "kernel_too_new" and _NIX in ids:
+        return True
     if identity in {"kernel_too_new", "detect-next-kernel-module"}:
         return "detect-module-build" in ids or (identity != "kernel_too_new" and "kernel_too_new" in ids)
     return finding.follows and not finding.row and bool(everything - AGE - {identity})
