@@ -205,9 +205,15 @@ def flavour(scene: Scene) -> Iterator[Finding]:
             )
 
 
+def _named_branch(scene: Scene) -> str | None:
+    """The branch of the driver that a text names by a package, where it names one alone."""
+    found = set(re.findall(r"\bnvidia-driver-(\d{3})\b", scene.evidence.pasted))
+    return found.pop() if len(found) == 1 else None
+
+
 def _window_findings(scene: Scene) -> Iterator[tuple[bool, Finding]]:
     """GPUs outside of the driver's window, each with whether the driver is too old."""
-    version = scene.driver_version
+    version = scene.driver_version or _named_branch(scene)
     if version is None or scene.environment in _NO_LINUX_DRIVER:
         return
     branch = version.partition(".")[0]
