@@ -128,8 +128,11 @@ def judge_image(question: Question, name: str, image: Image, release: Release) -
         nearest=nearest,
     )
     conflicts = [gpu] if gpu is not None else []
+    doubt = _gpu_doubt(question, image) if not refused else ""
+    if doubt:
+        answer = replace(answer, runs="unknown")
     warnings = [f"image {name} requires driver {smallest} or newer (CUDA {release.version})"] if not drivers else []
-    unknown = []
+    unknown = [Unknown(reason=f"image {name}: {doubt}", sources=_sources(question, image))] if doubt else []
     if drivers and runs == "does not run":
         conflicts.append(_driver_conflict(question, name, image, release, drivers))
     elif drivers and runs == "unknown":
@@ -176,6 +179,18 @@ def _gpu_refusal(question: Question, name: str, image: Image, release: Release) 
     return image_conflict(name, f"gpu: {named}", reason, (*_sources(question, image), *sentence.sources))
 
 
+def _gpu_doubt(question: Question, image: Image) -> str:
+    """Why it is unknown whether the image supports a GPU of the host; "" if nothing makes one doubt it."""
+    for gpu in question.host.gpus:
+        capability = gpu.compute_capability
+        if not image.cc_min and capability and image.cc_around and not is_within(capability, f">={image.cc_around}"):
+            return (
+                f"no source states its lowest compute capability; images of the months around it are built for"
+                f" {image.cc_around} and later, and this is {gpu.called} of {capability}"
+            )
+    return ""
+
+
 def _driver_conflict(
     question: Question, name: str, image: Image, release: Release, drivers: tuple[str, ...]
 ) -> Conflict:
@@ -204,7 +219,7 @@ def nearest_tag(question: Question, image: Image) -> str:
     order = (*reversed(known[:place]), *known[place + 1 :])
     for one in sorted(order, key=lambda other: _kind(other) != _kind(image)):
         release = release_of(question, one.cuda)
-        if release is None or _gpu_refusal(question, one.tag, one, release) is not None:
+        if release is None or _gpu_refusal(question, one.tag, one, release) is not None or _gpu_doubt(question, one):
             continue
         runs = all(_worse(runs_on(question, release, driver)) < _worse("unknown") for driver in drivers)
         if runs and not _demands_of(question, one.tag, one).conflicts:

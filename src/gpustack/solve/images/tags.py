@@ -81,14 +81,16 @@ class _Variant(Struct, frozen=True, kw_only=True):
 class Image(Struct, frozen=True, kw_only=True):
     """One image: its repository, its tag, its CUDA and its lowest compute capability.
 
-    ``basis`` says where the CUDA of a tag comes from that the facts do not have, "" for known tags. ``holds`` is what
-    answers call its CUDA where that is not ``cuda``.
+    ``cc_around`` is what the months before and after it state where nothing states ``cc_min``. ``basis`` says where
+    the CUDA of a tag comes from that the facts do not have, "" for known tags. ``holds`` is what answers call its CUDA
+    where that is not ``cuda``.
     """
 
     repository: str = ""
     tag: str
     cuda: str
     cc_min: str = ""
+    cc_around: str = ""
     src: tuple[str, ...] = ()
     basis: str = ""
     holds: str = ""
@@ -137,6 +139,7 @@ def known_images(question: Question, repository: str, tag: str = "") -> tuple[Im
             tag=f"{row.month}-{suffix}",
             cuda=row.image_cuda or row.cuda or month.cuda,
             cc_min=row.cc_min or month.cc_min,
+            cc_around=_cc_around(months, row.month),
             src=tuple(dict.fromkeys((*row.src, *month.src))),
         )
         for row, month in found_rows
@@ -148,12 +151,20 @@ def known_images(question: Question, repository: str, tag: str = "") -> tuple[Im
             tag=f"{row.month}-{row.suffix}",
             cuda=row.cuda,
             cc_min=months[row.month].cc_min if row.month in months else "",
+            cc_around=_cc_around(months, row.month),
             src=row.src,
         )
         for row in matrix.rows("ngc", "variants", _Variant)
         if row.image == kind
     ]
     return tuple(sorted(images, key=lambda one: one.tag[:5]))
+
+
+def _cc_around(months: dict[str, _Row], month: str) -> str:
+    """The higher of the compute capabilities that the nearest months on both sides state as their lowest."""
+    stated = sorted(one for one in months if months[one].cc_min)
+    nearest = (*[one for one in stated if one <= month][-1:], *[one for one in stated if one >= month][:1])
+    return max((months[one].cc_min for one in nearest), key=version_key, default="")
 
 
 def find_image(question: Question, name: Name) -> Image | None:
@@ -180,12 +191,15 @@ def _by_name(question: Question, repository: str, name: Name) -> Image | None:
         return Image(repository=repository, tag=name.tag, cuda=cuda, basis=f"its name says CUDA {cuda}")
     month = _MONTH.fullmatch(name.tag)
     if month is not None and _KINDS.get(repository, repository) in _MONTHLY and "igpu" not in month[2]:
-        row = next((one for one in question.matrix.rows("ngc", "months", _Row) if one.month == month[1]), None)
+        months = {one.month: one for one in question.matrix.rows("ngc", "months", _Row)}
+        row = months.get(month[1])
         if row is not None and row.cuda:
             basis = f"images of its month hold CUDA {row.cuda}"
+            around = _cc_around(months, row.month)
             return Image(
-                repository=repository, tag=name.tag, cuda=row.cuda, cc_min=row.cc_min, src=row.src, basis=basis
-            )
+                repository=repository, tag=name.tag, cuda=row.cuda, cc_min=row.cc_min, cc_around=around, src=row.src,
+                basis=basis,
+            )  # fmt: skip
     framework = framework_in(name)
     if framework is not None and not named_major(name):
         from gpustack.solve.frameworks.catalog import Catalog, platform_of  # noqa: PLC0415 (few images have one)
