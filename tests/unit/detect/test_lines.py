@@ -111,7 +111,6 @@ GENERAL = {
     "install-decoder-nvdec-support",
     "install-nvidia-installer-gave",
     "install-nvidia-persistenced-found",
-    
     "install-repository-key-missing",
     "install-secure-boot-refuses",
     "install-still-requires-parts",
