@@ -270,7 +270,7 @@ _OF_MESSAGES = (
     b"sage-attention", b"sage attention:", b"attention! no opencl", b"extension horovod", b"invalid device id",
     b"associated with device type cpu", b"upgrade torch to at least", b"default process group has not",
     b"clgetplatformids", b"cl_platform_not_found", b"opencl platform",
-    b" blas = 0", b" none false", b"n_classes", b"_val >= zero", b"srcselectdimsize",
+    b"prefill tokens", b" blas = 0", b" none false", b"n_classes", b"_val >= zero", b"srcselectdimsize",
     b"sizes[i]", b"or newer architecture is required", b"killed signal terminated", b"died due to signal",
     b"internal compiler error: killed", b"externally-managed-environment",
     b"could not install packages due to an oserror",

@@ -122,7 +122,7 @@ _AFTER = later(
     r"^\s+Requires: |"
     r"Builder creation failed|"
     r"Engine set up failed|create engine from model|Cannot load symbol cudnn|Could not dynamically load CUDA|^EP Error|"
-    r"`ptxas` stderr|reinitializing filters|failed to suspend async|GSP unload failed|"
+    r"bare_metal_version|`ptxas` stderr|reinitializing filters|failed to suspend async|GSP unload failed|"
     r"rm_init_adapter failed|Error building extension|Failed to create \w+ExecutionProvider|"
     r"Unable to determine GPU memory usage|CUDA program compilation error: *$|\"CMakeCUDACompilerId\.cu\" failed|"
     r"FAILED: (?:\[code=\d+\] )?\S+\.s?o\b|[Nn]inja(?:: build stopped| build failed)|"

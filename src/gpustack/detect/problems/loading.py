@@ -16,7 +16,7 @@ from gpustack.patterns import later
 MISSING = later(
     r"\b(lib(?P<stem>cudart|cublas(?:Lt)?|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cudnn\w*|nvinfer(?!_plugin_tensorrt_llm|\w*_win\.)\w*|nccl))"
     r"\.so\.(?P<number>\d+)(?P<rest>(?:\.\d+)*)\.?(?=[:'/}\s])"
-    r"(?!.{0,9}Error: lib(?:cuda|nvrtc)\.so:).{0,160}(?:cannot open shared object file|No such file)"
+    r"(?:(?!Error: lib(?:nvrtc|cuda)\.so:).){0,160}(?:cannot open shared object file|No such file)"
     r"|Unable to load any of \{(?P<any>libcudnn\w*)\.so\.(?P<major>\d+)"
 )
 _NEEDED = later(r"'(?P<found>lib[\w.-]+)'; dlerror: (?P<stem>lib\w+)\.so\.(?P<number>\d+)(?P<rest>(?:\.\d+)*):")
