@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.installed import find_installed, toolkit_copies
@@ -24,7 +25,16 @@ def host_of(evidence: Evidence, matrix: Matrix, *, with_problems: bool = True) -
         return host
     from gpustack.detect.environments.judge import judged  # noqa: PLC0415 (most hosts have no framework)
 
-    return judged(scene, host)
+    found = judged(scene, host)
+    return _without_symptoms(scene, found) if evidence.excerpt and with_problems else found
+
+
+def _without_symptoms(scene: Scene, host: Host) -> Host:
+    """The host of a text without what PyTorch reports of a build that its packages name."""
+    from gpustack.detect.problems.capabilities import follows_from_build  # noqa: PLC0415 (texts only)
+
+    follows = follows_from_build(scene, host.problems)
+    return replace(host, problems=tuple(problem for problem in host.problems if not follows(problem)))
 
 
 def _without_environments(scene: Scene, evidence: Evidence, *, with_problems: bool) -> Host:
