@@ -10,12 +10,11 @@ from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import may_state, stated
 from gpustack.detect.problems.programs import Line, Program, writer
 from gpustack.detect.problems.registry import Finding, detects
-from gpustack.detect.problems.rows import KernelRow, LogRow, is_like
+from gpustack.detect.problems.rows import KernelRow, LogRow, is_about, is_like, stands, whole_text
 from gpustack.detect.problems.signs import (
     OF_PROGRAMS,
     Code,
     about_host,
-    is_about,
     logs,
     numbers_of,
     quoted,
@@ -145,6 +144,8 @@ _AFTER = later(
     r"factory function returned nullptr|has no attribute 'create_execution_context'|failed checking for nvcc|"
     r"Impossible to convert between the formats|Plugin not found, are the plugin name|UCX +ERROR no \w+|"
     r"is not able to compile a simple test|CMakeDetermineCUDACompiler\.cmake:\d+ \(message\)",
+    r"Failed to reset GPUs?: |nouveau: probe of|"
+    r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 

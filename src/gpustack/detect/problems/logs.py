@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.releases import differ, kernel_log
+from gpustack.detect.problems.rows import tells_more
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
@@ -52,6 +53,8 @@ def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]
 
     found = judge(scene.matrix, text, log=log)
     if "API mismatch" in found.line and not (found.then or found.also) and differ(scene):
+        return
+    if found.message and tells_more(scene, found.line):
         return
     if found.message:
         yield Finding(

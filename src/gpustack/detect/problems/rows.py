@@ -132,6 +132,39 @@ def is_like(scene: Scene, row: HostRow) -> bool:
     )
 
 
+def whole_text(scene: Scene) -> str:
+    """All of a pasted text, whatever its lines became on the host; "" of a host."""
+    if not scene.evidence.excerpt:
+        return ""
+    answers = (answer.out for answer in scene.evidence.commands.values())
+    return "\n".join((*scene.evidence.files.values(), *answers, str((scene.evidence.nvml or {}).get("error", ""))))
+
+
+def stands(row: LogRow, text: str) -> bool:
+    """Whether a log, or all of a pasted text, has what the row wants near its line, and nothing that explains it."""
+    return not any(words in text for words in row.unless) and (
+        not row.near or any(re.search(like, text, re.IGNORECASE | re.MULTILINE) for like in row.near)
+    )
+
+
+def is_about(row: LogRow, line: str, folded: str) -> bool:
+    """Whether the line is the one that the row describes; ``folded`` is the line in one case."""
+    return (
+        all(words.casefold() in folded for words in row.wants)
+        and not any(words in line for words in row.unlike)
+        and (not row.any or any(words.casefold() in folded for words in row.any))
+    )
+
+
+def tells_more(scene: Scene, line: str) -> bool:
+    """Whether a row that knows what stands near a line of a pasted text tells its cause."""
+    text, folded = whole_text(scene), line.casefold()
+    return bool(text) and any(
+        row.near and is_about(row, line, folded) and stands(row, text) and is_like(scene, row)
+        for row in scene.matrix.rows("driver-errors", "service_log", LogRow)
+    )
+
+
 def within(text: str | None, range_text: str) -> bool:
     """Whether a version is known and in the range; what is no version is not."""
     try:

@@ -13,7 +13,7 @@ from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import stated
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.releases import loaded_and_found
-from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
+from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_about, is_like, stands, whole_text
 from gpustack.detect.scene import Scene
 from gpustack.detect.services import ABSENT
 from gpustack.patterns import later
@@ -270,13 +270,6 @@ def _files_like(scene: Scene, patterns: tuple[str, ...]) -> tuple[str, ...]:
     return scene.files_like[patterns]
 
 
-def stands(row: LogRow, text: str) -> bool:
-    """Whether a log, or all of a pasted text, has what the row wants near its line, and nothing that explains it."""
-    return not any(words in text for words in row.unless) and (
-        not row.near or any(re.search(like, text, re.IGNORECASE | re.MULTILINE) for like in row.near)
-    )
-
-
 def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
     """The last line with all texts of the row, "" without one; ``folded`` is the text in one case.
 
@@ -293,15 +286,6 @@ def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
         if is_about(row, line, line.casefold()):
             return line
     return ""
-
-
-def is_about(row: LogRow, line: str, folded: str) -> bool:
-    """Whether the line is the one that the row describes; ``folded`` is the line in one case."""
-    return (
-        all(words.casefold() in folded for words in row.wants)
-        and not any(words in line for words in row.unlike)
-        and (not row.any or any(words.casefold() in folded for words in row.any))
-    )
 
 
 def quoted(line: str) -> str:
