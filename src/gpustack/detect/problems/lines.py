@@ -10,7 +10,7 @@ from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import may_state, stated
 from gpustack.detect.problems.programs import Line, Program, writer
 from gpustack.detect.problems.registry import Finding, detects
-from gpustack.detect.problems.rows import KernelRow, LogRow, is_about, is_like, stands, whole_text
+from gpustack.detect.problems.rows import KernelRow, LogRow, is_about, is_like, stands
 from gpustack.detect.problems.signs import (
     OF_PROGRAMS,
     Code,
@@ -20,7 +20,6 @@ from gpustack.detect.problems.signs import (
     quoted,
     sandboxed,
     side,
-    stands,
 )
 from gpustack.detect.problems.spoken import GRAVE, LEVEL
 from gpustack.detect.scene import Scene
@@ -143,9 +142,7 @@ _AFTER = later(
     r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models|"
     r"factory function returned nullptr|has no attribute 'create_execution_context'|failed checking for nvcc|"
     r"Impossible to convert between the formats|Plugin not found, are the plugin name|UCX +ERROR no \w+|"
-    r"is not able to compile a simple test|CMakeDetermineCUDACompiler\.cmake:\d+ \(message\)",
-    r"Failed to reset GPUs?: |nouveau: probe of|"
-    r"<create_pipeline|<main:\d+>: Failed to create pipeline|failed to load all models",
+    r"is not able to compile a simple test|CMakeDetermineCUDACompiler\.cmake:\d+ \(message\)|nouveau: probe of",
 )
 """The last lines of a program that stops for a reason that it gave before: told where its log has nothing else."""
 

@@ -132,14 +132,6 @@ def is_like(scene: Scene, row: HostRow) -> bool:
     )
 
 
-def whole_text(scene: Scene) -> str:
-    """All of a pasted text, whatever its lines became on the host; "" of a host."""
-    if not scene.evidence.excerpt:
-        return ""
-    answers = (answer.out for answer in scene.evidence.commands.values())
-    return "\n".join((*scene.evidence.files.values(), *answers, str((scene.evidence.nvml or {}).get("error", ""))))
-
-
 def stands(row: LogRow, text: str) -> bool:
     """Whether a log, or all of a pasted text, has what the row wants near its line, and nothing that explains it."""
     return not any(words in text for words in row.unless) and (
@@ -158,7 +150,7 @@ def is_about(row: LogRow, line: str, folded: str) -> bool:
 
 def tells_more(scene: Scene, line: str) -> bool:
     """Whether a row that knows what stands near a line of a pasted text tells its cause."""
-    text, folded = whole_text(scene), line.casefold()
+    text, folded = scene.evidence.pasted, line.casefold()
     return bool(text) and any(
         row.near and is_about(row, line, folded) and stands(row, text) and is_like(scene, row)
         for row in scene.matrix.rows("driver-errors", "service_log", LogRow)

@@ -13,7 +13,7 @@ from gpustack.detect.problems.logs import has_fault
 from gpustack.detect.problems.phrases import stated
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.releases import loaded_and_found
-from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_about, is_like, stands, whole_text
+from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_about, is_like, stands
 from gpustack.detect.scene import Scene
 from gpustack.detect.services import ABSENT
 from gpustack.patterns import later
