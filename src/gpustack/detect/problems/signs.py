@@ -135,7 +135,7 @@ def _is_told(scene: Scene, row: LogRow, path: str, found: list[tuple[LogRow, str
     return scene.evidence.excerpt or not row.harmless
 
 
-_DRIVERS = ("nvidia ", "nouveau ", "vfio-pci ", "NVRM: ")
+_DRIVERS = ("nvidia ", "nouveau ", "vfio-pci ", "NVRM: ", "PCI device ")
 
 
 def _place(row: LogRow) -> tuple[bool, bool]:
