@@ -241,7 +241,7 @@ _OF_MESSAGES = (
     b"zero-call-used-regs", b"sign-file: ", b"preempt_rt kernel", b"prime-run: ",
     b"already installed on kernel", b"virtual pci express port",
     b"vfio_region_write", b".elrepo", b"has no primary node", b"geforce experience", b"nvidia app",
- b"permission to change ",
+    b"permission to change ", b"fbdev: failed to setup",
     b"min-function-alignment", b"cannot use keyword ", b"cannot be defined via ", b"power management limit",
     b"existing package manager installation",
     b"exclude filtering for argument", b"inconsistent kernel versions", b"kmod-nv", b"makeself", b"xorg-x11-drv-nv",
