@@ -38,7 +38,7 @@ _OF_FABRIC = frozenset({"fm-nothing", "fm-versions"})
 """Rows of services about Fabric Manager, whose lines its own log has too."""
 
 _NIX = "install/install-nixpkgs-says-build"
-"""What NixOS says of a driver and kernel that do not fit, with the cure that NixOS has."""
+"""NixOS about a driver and kernel that do not fit, with the cure that NixOS has."""
 
 _POWER = "message/rm-power-plugs"
 """The line that goes before RmInitAdapter's about missing power."""
