@@ -9,6 +9,9 @@ from gpustack.detect.evidence import Evidence
 PATTERNS = ("/etc/*-release", "/etc/*_version", "/etc/*-version", "/etc/*_release")
 """The paths of release files; the names before the suffix differ by distribution."""
 
+_OF_BOARDS = "nv_tegra_release"
+"""Names the release of a Jetson's L4T, and no system."""
+
 _OS_RELEASE_ID = {"oracle": "ol", "suse": "sles"}
 """IDs in os-release of distributions that `distro` names by their release file."""
 
@@ -19,7 +22,8 @@ def by_release_files(evidence: Evidence) -> dict[str, str]:
     `distro` reads a folder: it gets one with only these files, so that no link or pipe of a tree is followed.
     """
     files = {path: text for path, text in evidence.files.items() if path.startswith("/etc/") and path.count("/") == 2}
-    names = [path for path in files if Path(path).name.endswith(("release", "version"))]
+    ends = ("release", "version")
+    names = [path for path in files if Path(path).name.endswith(ends) and Path(path).name != _OF_BOARDS]
     if not names:
         return {}
     import tempfile  # noqa: PLC0415 (every system of the last ten years has os-release)
