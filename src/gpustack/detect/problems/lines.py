@@ -36,7 +36,7 @@ STACK = later(
     r"\bcdi\b|dcgm|"
     r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
     r"libcu(?:da|blas|sparse|fft|rand|solver|file|pti|tensor|dss)|lib(?:c10|torch)\w*\.so|gdrdrv|"
-    r"\bI[A-Z]\w+::\w+: Error Code|\w\.(?:cpp|h)::\w+::\d+\] Error Code \d|Error Code \d+: (?:Internal|API Usage) Error|"
+    r"\bI[A-Z]\w+::\w+: Error Code|\w\.(?:cpp|h)::\w+::\d+\] Error Code|Error Code \d+: (?:Internal|API Usage) Error|"
     r"peermem|nvsm|\blibnv[a-z]|optix|hostengine|vfio|hostpci|sysfsdev|nvproxy|NET/OFI|\bmps\b|gres[/.: ]|/dev/dxg",
     re.IGNORECASE,
 )
