@@ -122,7 +122,8 @@ def _follows(scene: Scene, identity: str, finding: Finding, ids: set[str], every
     by_log = {_LOG, "detect-output"} if scene.evidence.pasted else set()
     if identity in AGE and scene.evidence.pasted:
         return bool(everything - AGE)
-    if identity == "detect-nvml" and scene.evidence.pasted and ids - AGE - {identity}:
+    is_vague = any(words in finding.message for words in (*_SILENT, "Insufficient Permissions", "NVML: N/A"))
+    if identity == "detect-nvml" and is_vague and scene.evidence.pasted and ids - AGE - {identity}:
         return True
     if identity != "detect-nvml" or not any(words in finding.message for words in _SILENT):
         return False

@@ -116,7 +116,9 @@ def is_like(scene: Scene, row: HostRow) -> bool:
     kernel = _NUMBERS.match(scene.kernel or scene.next_kernel or "")
     # Nobody pastes what is not there: a text alone does not show that a file is missing on a plain machine.
     environment = scene.environment or ("bare-metal" if scene.evidence.excerpt and not row.missing else None)
-    kinds = {environment, scene.environment or "unknown", scene.container}
+    # A text that names its kernel need not be of a plain machine.
+    is_unknown = scene.environment is None or (bool(scene.evidence.pasted) and scene.environment == "bare-metal")
+    kinds = {environment, scene.environment, scene.container, *(["unknown"] if is_unknown else [])}
     return (
         (not row.environment or bool(kinds & {*row.environment}))
         and (not row.os or scene.os.id in row.os)
