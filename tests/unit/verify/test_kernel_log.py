@@ -53,7 +53,7 @@ ILL: list[tuple[str, str, str, str]] = [
         "[Fri Aug 30 11:43:14 2024] NVRM: Xid (PCI:0000:cb:00): 109, pid=1797828, name=pt_main_thread, Ch 00000008,"
         " errorString CTX SWITCH TIMEOUT, Info 0x58005\n",
         "Xid 109 at 0000:cb:00: a context switch timed out",
-        RESET,
+        RESET + "; in games and desktops mostly a fault of the driver's release: a newer one (`gpustack plan driver`), an older proton or vkd3d, no overclocking",
     ),
     (
         "github.com/NVIDIA/open-gpu-kernel-modules/issues/446",
@@ -150,7 +150,7 @@ ILL: list[tuple[str, str, str, str]] = [
         "               NVRM: nvidia.ko because it does not include the required GPU\n"
         "               NVRM: System Processor (GSP).\n",
         "the open kernel module does not support this GPU: it has no system processor (GSP) at 0000:af:00.0",
-        "`gpustack install driver --kernel-module proprietary`",
+        "`gpustack install driver --kernel-module proprietary`; branch 580 is the last for GPUs before Turing (Arch and its kin from 590 on: nvidia-580xx-dkms and nvidia-580xx-utils of the AUR)",
     ),
     (
         "github.com/NVIDIA/open-gpu-kernel-modules/issues/230: the first open modules on a GeForce",
@@ -173,7 +173,7 @@ ILL: list[tuple[str, str, str, str]] = [
         "[    4.1] NVRM: The NVIDIA GPU 0000:01:00.0 (PCI ID: 10de:1c8d)\n"
         "          NVRM: installed in this system is supported through the NVIDIA 580.xx Legacy drivers.\n",
         "this driver no longer supports the GPU; an older branch does at 0000:01:00.0",
-        "find the last branch that supports it: `gpustack plan driver`",
+        "install that branch: `gpustack plan driver` chooses it for the GPU (NixOS: hardware.nvidia.package = config.boot.kernelPackages.nvidiaPackages.legacy_580, legacy_470 or legacy_390; Arch: nvidia-580xx-dkms and the like of the AUR)",
     ),
 ]
 

@@ -396,6 +396,5 @@ def _package(_: Scene, line: str) -> Cause | None:
 
 JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
     _ptx, exhausted, outside, refused, compiled, graphical, fault, stated, _symbol, _library, _module, _program,
-    _status, transaction, _package,
-    denied, missing, _text, system, plain,
+    _status, transaction, _package, denied, missing, _text, system, plain,
 )  # fmt: skip
