@@ -53,7 +53,8 @@ ILL: list[tuple[str, str, str, str]] = [
         "[Fri Aug 30 11:43:14 2024] NVRM: Xid (PCI:0000:cb:00): 109, pid=1797828, name=pt_main_thread, Ch 00000008,"
         " errorString CTX SWITCH TIMEOUT, Info 0x58005\n",
         "Xid 109 at 0000:cb:00: a context switch timed out",
-        RESET + "; in games and desktops mostly a fault of the driver's release: a newer one (`gpustack plan driver`), an older proton or vkd3d, no overclocking",
+        RESET
+        + "; in games and desktops mostly a fault of the driver's release: a newer one (`gpustack plan driver`), an older proton or vkd3d, no overclocking",
     ),
     (
         "github.com/NVIDIA/open-gpu-kernel-modules/issues/446",

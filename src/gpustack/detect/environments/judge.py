@@ -88,11 +88,12 @@ def _problems(found: Found, around: Around) -> Iterator[Problem]:
         yield from _driver(found, build, around)
     for code in (*found.codes, *_known_codes(found, around)):
         yield from _architecture(found, code, around)
-    yield from about_contents(found, around.scene, has_gpu=bool(around.gpus))
+    contents = list(about_contents(found, around.scene, has_gpu=bool(around.gpus)))
+    yield from contents
     if around.scene.evidence.excerpt:
         from gpustack.detect.environments.named import disagreements  # noqa: PLC0415 (texts only)
 
-        yield from disagreements(found, around.question)
+        yield from disagreements(found, around.question, contents)
     if around.gpus:
         yield from about_libraries(found, around.scene)
 

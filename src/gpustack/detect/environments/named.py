@@ -38,14 +38,20 @@ def with_known_cuda(build: Build, question: Question) -> Build:
     return msgspec.structs.replace(build, cuda=kinds.pop(), why=f"as every wheel of this release for {here}")
 
 
-def disagreements(found: Found, question: Question) -> Iterator[Problem]:
-    """Releases of which one requires another release of the other: each pair for itself, without driver and GPU."""
+def disagreements(found: Found, question: Question, told: list[Problem]) -> Iterator[Problem]:
+    """Releases of which one requires another release of the other: each pair for itself, without driver and GPU.
+
+    ``told``: what their own METADATA, or what the facts have of it, says already.
+    """
+    pins = [one.message for one in told if one.id == "environment-pins"]
     catalog = Catalog(question.matrix, platform_of(question.host))
     named = [Requirement(component=name, versions=f"=={version}") for name, version in found.packages.items()]
     known = [one for one in named if catalog.builds(one.component)]
     bare = msgspec.structs.replace(question.host, gpus=(), installed={})
     alone = Question(question.matrix, bare, question.request, mode="check")
     for pair in combinations(known, 2):
+        if any(all(one.component in message for one in pair) for message in pins):
+            continue
         findings = framework_findings(alone, pair)
         for conflict in findings.conflicts:
             if {one.partition("==")[0] for one in conflict.between} != {one.component for one in pair}:

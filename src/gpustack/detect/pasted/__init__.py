@@ -141,6 +141,7 @@ def read_pasted(text: str, matrix: Matrix) -> Evidence | None:
     """The evidence in a text; None if nothing in it is about a host with NVIDIA GPUs."""
     text = html.unescape(text)
     told = _told(text)
+    told[KERNEL] += list(_of_kernel(told[LOG], matrix))
     entries: Entries = {path: ("t", "".join(f"{line}\n" for line in told[path])) for path in told if path[:1] == "/"}
     if is_wsl(text):
         entries["/proc/sys/fs/binfmt_misc/WSLInterop"] = ("t", "enabled\n")
@@ -189,6 +190,14 @@ def _told(text: str) -> dict[str, list[str]]:
         if kind not in is_known or kind == "wheel":
             told[kind].append(value)
     return told
+
+
+def _of_kernel(lines: list[str], matrix: Matrix) -> Iterator[str]:
+    """Lines with a message of the kernel that somebody quoted without its time or its driver's mark."""
+    rows = [row["wants"] for row in matrix.rows("driver-errors", "kernel_log", dict) if row["log"] == "kernel"]
+    for line in lines:
+        if any(all(words in line for words in wants) for wants in rows):
+            yield line
 
 
 def _system(told: dict[str, list[str]], matrix: Matrix) -> Iterator[tuple[str, str]]:

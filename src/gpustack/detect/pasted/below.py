@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 
-from gpustack.detect.parse.driver import DRIVER_VERSION
-from gpustack.detect.pasted.lines import LOG, SYSTEMS, stanza
+from gpustack.detect.pasted.lines import LOG, RELEASE, SYSTEMS, is_distribution, stanza
 from gpustack.patterns import later
 
 _PACKAGE = later(r"([a-z0-9][a-z0-9.+-]+)(?::\w+)?:$")
 _INSTALLED = later(r"\s*Installed: (\d\S*)$")
 """Of `apt policy`: the package, and below it the release that is installed."""
+
+_NAME = later(r"Name: ([\w.-]+)$")
+_VERSION = later(r"Version: (\d\S*)$")
+"""The same of `pip show`."""
 
 _HEADS: tuple[tuple[re.Pattern[str], str, re.Pattern[str]], ...] = (
     (
@@ -19,7 +22,7 @@ _HEADS: tuple[tuple[re.Pattern[str], str, re.Pattern[str]], ...] = (
             re.IGNORECASE,
         ),
         "driver",
-        later(rf".{{0,80}}?\b({DRIVER_VERSION})\b"),
+        later(rf".{{0,80}}?\b({RELEASE})\b(?!\.\d)"),
     ),
     (
         later(r"\W*(?:linux )?kernel(?: version| release)?\W*$|(?:.*[$#>] ?)?uname -r\W*$", re.IGNORECASE),
@@ -74,6 +77,7 @@ class Below:
         self._kind = ""
         self._answer: re.Pattern[str] | None = None
         self._package = ""
+        self._distribution = ""
         self._asked = ""
         self._refusal: re.Pattern[str] | None = None
 
@@ -81,16 +85,9 @@ class Below:
         """What the line tells by the one above it, as ``kind_of`` says it; None if that names nothing."""
         if not line.strip():
             return None
-        release = _INSTALLED.match(line) if self._package else None
-        if release is not None:
-            return stanza(self._package, "install ok installed", "", release[1])
-        refusal = self._refusal.match(line) if self._refusal is not None else None
-        asked, self._refusal = self._asked, None
-        if refusal is not None:
-            return LOG, f"{asked} is {refusal[1]}"
-        for question, refusals in _ANSWERS:
-            if (found := question.match(line)) is not None:
-                self._asked, self._refusal = found[1], refusals
+        told = self._of_package(line) or self._of_question(line)
+        if told is not None:
+            return told
         answer = self._answer.match(line) if self._answer is not None else None
         kind, self._answer = self._kind, None
         if answer is not None:
@@ -98,6 +95,30 @@ class Below:
         for head, kind, pattern in _HEADS:
             if head.match(line):
                 self._kind, self._answer = kind, pattern
-        package = _PACKAGE.match(line)
+        return None
+
+    def _of_package(self, line: str) -> tuple[str, str] | None:
+        """The release of the package that the line above names."""
+        release = _INSTALLED.match(line) if self._package else None
+        if release is not None:
+            return stanza(self._package, "install ok installed", "", release[1])
+        version = _VERSION.match(line) if self._distribution else None
+        distribution, self._distribution = self._distribution, ""
+        if version is not None:
+            return "wheel", f"{distribution} {version[1]}"
+        package, named = _PACKAGE.match(line), _NAME.match(line)
         self._package = package[1] if package is not None else ""
+        if named is not None and is_distribution(named[1]):
+            self._distribution = named[1]
+        return None
+
+    def _of_question(self, line: str) -> tuple[str, str] | None:
+        """The answer to the question for GPUs that the line above asks."""
+        refusal = self._refusal.match(line) if self._refusal is not None else None
+        asked, self._refusal = self._asked, None
+        if refusal is not None:
+            return LOG, f"{asked} is {refusal[1]}"
+        for question, refusals in _ANSWERS:
+            if (found := question.match(line)) is not None:
+                self._asked, self._refusal = found[1], refusals
         return None

@@ -18,10 +18,13 @@ _KERNEL = later(
 )
 _BUILD = later(r".*(/var/lib/dkms/nvidia[\w-]*/[\d.]+/build/)\S+ .*error|DKMS make\.log for (nvidia[\w-]*)-([\d.]+) ")
 _INSTALLER = later(r"nvidia-installer log file '/var/log/nvidia-installer\.log'")
+RELEASE = r"\d{3}\.\d{2,3}(?:\.\d{2,3})?"
+"""A driver's release where other numbers stand near it: a kernel's are shorter."""
+
 _SMI = later(rf"\|?\s*NVIDIA-SMI \S+\s+(?:Driver|KMD) Version: ({DRIVER_VERSION})\b")
 _DRIVER = later(
     r"\W*(?:GPU Firmware:|(?:Nvidia|GPU)(?:[ /-](?:GPU |graphics )?driver)?(?:[ /](?:Mesa )?version)?(?: is)?)"
-    rf"\W{{1,40}}({DRIVER_VERSION})$",
+    rf"\W{{1,40}}({RELEASE})$",
     re.IGNORECASE,
 )
 _SMI_GPU = later(r"\|\s+\d+\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s")
@@ -82,7 +85,7 @@ _OPTIONS = later(r"BOOT_IMAGE=\S+ ")
 _NVCC = later(r"Cuda compilation tools, release (\d+\.\d+),|CUDA runtime version *: (\d+\.\d+)\.\d+$")
 """By nvcc's own build number, which several releases of CUDA share: it tells the first two numbers of theirs."""
 _TORCH = later(r"PyTorch version *: (\d\S*)$")
-_WHEEL = later(r"(?:\[(?:pip3?|conda)\] )?([A-Za-z][\w.-]*?)(?:==| {1,60})(\d[\w.+!]*)(?: +pypi_0)?(?: +pypi)?$")
+_WHEEL = later(r"(?:\[(?:pip3?|conda)\] | *\+ )?([A-Za-z][\w.-]*?)(?:==| {1,60})(\d[\w.+!]*)(?: +pypi_0)?(?: +pypi)?$")
 _PYTHON = later(r"\W*Python(?: version)?\W{1,40}(3\.\d+)(?:\.\d+)?\b", re.IGNORECASE)
 _PLATFORM = later(r"Python platform *: Linux-(\d+\.\d+\.\d\S*)-(x86_64|aarch64)-")
 _GLIBC = later(r"Libc version *: glibc-([\d.]+)$|ldd \([^)]*\) ([\d.]+)$")

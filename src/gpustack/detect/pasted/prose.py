@@ -18,8 +18,8 @@ _MANY = 100
 """So many values of one kind are read."""
 
 _ELSEWHERE = later(
-    r"(?:require[sd]?|requiring|needs?|minimum|min\.|at least|[<>]=?|upgrade|update|newer|older|earlier|later|than|from|instead of|"
-    r"support\w*|recommend\w*|install(?:ing)?|until|since|either|not|latest|old|another|other|also)"
+    r"(?:require[sd]?|requiring|needs?|minimum|min\.|at least|[<>]=?|upgrade|update|newer|older|earlier|later|than|"
+    r"from|instead of|support\w*|recommend\w*|install(?:ing)?|until|since|either|not|latest|old|another|other|also)"
     r"(?: (?:the|a|an|to|my|for|nvidia|linux|version|of|with|on))*\W{0,3}$",
     re.IGNORECASE,
 )

@@ -51,13 +51,19 @@ def _question(scene: Scene) -> Question:
 
 
 def _too_old(scene: Scene, cuda: str, kit: str) -> tuple[str, str]:
-    """A program of a newer major CUDA than the driver runs."""
+    """A program of a newer major CUDA than the driver runs, or one that does not find the driver's library."""
     major = int(cuda.partition(".")[0])
-    built = f"the toolkit here is {kit}" if kit else f"the program is of CUDA {major + 1} or newer"
-    says = f"driver {scene.driver_version} runs programs of CUDA {major} (it is of CUDA {cuda}), and {built}"
+    says = f"driver {scene.driver_version} runs programs of CUDA {major} (it is of CUDA {cuda}), and "
     older = f"build the program with CUDA {major}, or use its build or image for that: {cures.plan(f'cuda=={major}.*')}"
-    missing = "; CUDA says the same where the program finds no libcuda.so.1 (`ldconfig -p`, a container without GPUs)"
-    return says, _upgrade(scene, f"cuda>={kit or f'{major + 1}.0'}", older) + missing
+    missing = "CUDA says the same where the program finds no libcuda.so.1 (`ldconfig -p`, a container without GPUs)"
+    if kit:
+        return f"{says}the toolkit here is {kit}", f"{_upgrade(scene, f'cuda>={kit}', older)}; {missing}"
+    says += "the program finds no libcuda.so.1, or is of a newer CUDA"
+    least = f"cuda>={major + 1}.0" if scene.matrix.releases("cuda")[0].version >= str(major + 1) else ""
+    return says, (
+        "where `nvidia-smi` does not run in the same place, give it the driver's library (`sudo ldconfig`; a "
+        f"container: --gpus all or runtimeClassName: nvidia); else {_upgrade(scene, least, older)}"
+    )
 
 
 def _newer_ptx(scene: Scene, cuda: str, kit: str) -> tuple[str, str]:
