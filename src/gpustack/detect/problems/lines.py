@@ -21,7 +21,7 @@ from gpustack.detect.problems.signs import (
     sandboxed,
     side,
 )
-from gpustack.detect.problems.spoken import GRAVE, LEVEL
+from gpustack.detect.problems.wording import GRAVE, LEVEL
 from gpustack.detect.scene import Scene
 from gpustack.patterns import later
 
