@@ -31,10 +31,9 @@ def host_of(evidence: Evidence, matrix: Matrix, *, with_problems: bool = True) -
 
 def _without_symptoms(scene: Scene, host: Host) -> Host:
     """The host of a text without what PyTorch reports of a build that its packages name."""
-    from gpustack.detect.problems.capabilities import follows_from_build  # noqa: PLC0415 (texts only)
+    from gpustack.detect.environments.named import without_reports  # noqa: PLC0415 (texts only)
 
-    follows = follows_from_build(scene, host.problems)
-    return replace(host, problems=tuple(problem for problem in host.problems if not follows(problem)))
+    return replace(host, problems=without_reports(scene, host.problems))
 
 
 def _without_environments(scene: Scene, evidence: Evidence, *, with_problems: bool) -> Host:

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 TITLES = {
     "torch": "torch", "tensorflow": "TensorFlow", "jax": "JAX", "onnxruntime-gpu": "ONNX Runtime", "cupy": "CuPy",
 }  # fmt: skip
-_FOLLOWS = {
-    "environment-architecture": ("CUDA error 209:",),
-    "environment-cpu-build": ("PyTorch sees no CUDA:", "TensorFlow sees no GPU:", "JAX uses the CPU alone:"),
-    "environment-driver": ("PyTorch sees no CUDA:", "TensorFlow sees no GPU:", "JAX uses the CPU alone:"),
-}
-"""What programs report of each: said of the distribution, where it is known."""
-
 _ORDER = {"block": 0, "warn": 1, "info": 2}
 
 
@@ -71,14 +64,8 @@ def judged(scene: Scene, host: Host) -> Host:
         for one in found
         for problems in (tuple(sorted(_problems(one, around), key=lambda problem: _ORDER[problem.severity])),)
     )
-    theirs = [problem for one in environments for problem in one.problems]
-    follows = tuple(start for one in theirs for start in _FOLLOWS.get(one.id, ()))
-    others = [one for one in host.problems if not one.message.startswith(follows)]
-    if scene.evidence.excerpt and theirs:
-        from gpustack.detect.problems.consequences import AGE  # noqa: PLC0415 (loaded where problems are)
-
-        others = [one for one in others if one.id not in AGE]
-    problems = sorted((*others, *theirs), key=lambda problem: _ORDER[problem.severity])
+    theirs = (problem for one in environments for problem in one.problems)
+    problems = sorted((*host.problems, *theirs), key=lambda problem: _ORDER[problem.severity])
     return msgspec.structs.replace(host, environments=environments, problems=tuple(problems))
 
 

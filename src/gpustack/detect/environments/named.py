@@ -8,11 +8,26 @@ from itertools import combinations
 import msgspec
 
 from gpustack.detect.environments.parse import Build, Found
+from gpustack.detect.problems.consequences import AGE
+from gpustack.detect.problems.phrases import Phrase
+from gpustack.detect.scene import Scene
 from gpustack.model.host import Host, Problem
 from gpustack.model.request import Requirement
 from gpustack.solve.frameworks.catalog import Catalog, platform_of
 from gpustack.solve.frameworks.check import framework_findings
 from gpustack.solve.question import Question
+
+_REPORTS = {
+    "environment-architecture": ("this PyTorch has no code for ", "CUDA error 209: "),
+    "environment-cpu-build": ("this environment has a PyTorch without CUDA", "this PyTorch ("),
+    "environment-driver": ("PyTorch is built for a newer CUDA than the driver runs",),
+}
+"""What is said of lines of programs where their build is not known, by what is said where it is."""
+
+_MAKERS = {"torch ": "PyTorch", "TensorFlow ": "TensorFlow", "JAX ": "JAX"}
+"""How messages about a build begin, and how the symptoms of its absence name it."""
+
+_OUTSIDE = "er than this PyTorch "
 
 
 def usual(host: Host) -> Host:
@@ -64,3 +79,20 @@ def disagreements(found: Found, question: Question, told: list[Problem]) -> Iter
                 reboot=False,
                 sources=conflict.sources,
             )
+
+
+def without_reports(scene: Scene, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """The problems of a text without what programs say because a build, another problem, does not run here."""
+    of_builds = [one for one in problems if one.id in _REPORTS]
+    if not of_builds:
+        return problems
+    makers = {name for one in of_builds for start, name in _MAKERS.items() if one.message.startswith(start)}
+    rows = scene.matrix.rows("log-lines", "phrases", Phrase) if makers else ()
+    symptoms = (row.says.partition("{")[0] for row in rows if row.symptom and any(one in row.says for one in makers))
+    starts = (*(start for one in of_builds for start in _REPORTS[one.id]), *symptoms)
+    is_of_code = any(one.id == "environment-architecture" for one in of_builds)
+    return tuple(
+        one
+        for one in problems
+        if not (one.message.startswith(starts) or one.id in AGE or (is_of_code and _OUTSIDE in one.message))
+    )

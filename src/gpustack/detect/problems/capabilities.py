@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from gpustack.detect.problems.phrases import Cause, Phrase
+from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.problems.signs import logs
 from gpustack.detect.scene import Scene
-from gpustack.model.host import Problem
 from gpustack.patterns import later
 from gpustack.versions import version_key
 
 _GPU = later(r"Found GPU\d+ (?P<name>.{1,60}?) which is of (?:cuda|compute) capability (?P<code>\d+\.\d+)")
 _RANGE = later(r"^\s*\((?P<least>\d+\.\d+)\) - \((?P<most>\d+\.\d+)\)\s*$", re.MULTILINE)
 _LEAST = later(r"[Mm]inimum cuda capability (?:supported by this library|that we support) is (?P<least>\d+\.\d+)")
-
-_OF_BUILD = {
-    "environment-architecture": ("this PyTorch has no code for ", "CUDA error 209: "),
-    "environment-cpu-build": ("this environment has a PyTorch without CUDA", "this PyTorch ("),
-    "environment-driver": ("PyTorch is built for a newer CUDA than the driver runs",),
-}
-"""What is said of PyTorch's own lines where its build is not known, by what is said where it is."""
-
-_OUTSIDE = "er than this PyTorch "
-
-
-def follows_from_build(scene: Scene, problems: tuple[Problem, ...]) -> Callable[[Problem], bool]:
-    """Which problems only report what PyTorch says because its build, another problem, does not run here."""
-    kinds = {one.id for one in problems if one.id in _OF_BUILD and one.message.startswith("torch ")}
-    rows = scene.matrix.rows("log-lines", "phrases", Phrase) if kinds else ()
-    symptoms = (row.says.partition("{")[0] for row in rows if row.symptom and "PyTorch" in row.says)
-    starts = (*(start for kind in kinds for start in _OF_BUILD[kind]), *symptoms)
-    of_gpu = "environment-architecture" in kinds
-    return lambda one: bool(starts) and (one.message.startswith(starts) or (of_gpu and _OUTSIDE in one.message))
 
 
 def outside(scene: Scene, line: str) -> Cause | None:
